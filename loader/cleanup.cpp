@@ -117,15 +117,22 @@ class Cleanup {
   static bool is_our_pin(const fs::path& pin) {
     const Fd object{bpf_obj_get(pin.c_str())};
     if (!object.valid()) return false;
-    bpf_map_info map{};
-    std::uint32_t size = sizeof map;
-    if (bpf_map_get_info_by_fd(object.get(), &map, &size) == 0)
-      return std::string_view{map.name}.starts_with(kMapPrefix);
-    bpf_prog_info program{};
-    size = sizeof program;
-    if (bpf_prog_get_info_by_fd(object.get(), &program, &size) == 0) return is_ours(program.id);
+    // The kernel fills in whatever kind of info fits the descriptor: its kind has to be known before.
+    std::error_code error;
+    const std::string kind = fs::read_symlink("/proc/self/fd/" + std::to_string(object.get()), error);
+    if (kind.ends_with("bpf-map")) {
+      bpf_map_info map{};
+      std::uint32_t size = sizeof map;
+      return bpf_map_get_info_by_fd(object.get(), &map, &size) == 0 &&
+             std::string_view{map.name}.starts_with(kMapPrefix);
+    }
+    if (kind.ends_with("bpf-prog")) {
+      bpf_prog_info program{};
+      std::uint32_t size = sizeof program;
+      return bpf_prog_get_info_by_fd(object.get(), &program, &size) == 0 && is_ours(program.id);
+    }
     bpf_link_info link{};
-    size = sizeof link;
+    std::uint32_t size = sizeof link;
     return bpf_link_get_info_by_fd(object.get(), &link, &size) == 0 && is_ours(link.prog_id);
   }
 
