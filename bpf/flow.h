@@ -19,6 +19,7 @@
 #include "bpf/service.h"
 
 #define FLOW_PROBES 64 /* elements looked at to find one that can be reused */
+#define TAKE_TRIES 4   /* elements tried to take, where other CPUs are faster */
 #define PORT_PROBES 32 /* source ports tried, the client's own first */
 #define PORT_FIRST 1024
 #define PORT_COUNT (65536 - PORT_FIRST)
@@ -206,7 +207,7 @@ __noinline __u32 find_element(__u32 ifindex, __u64 now)
 			return NO_ELEMENT;
 		if (flow->state == HP_FLOW_FREE || (in_use(flow) && expired(flow, now)))
 			found = place;
-		else if (flow->state == HP_FLOW_NEW || flow->state == HP_FLOW_CLOSING)
+		else if (spare == NO_ELEMENT && (flow->state == HP_FLOW_NEW || flow->state == HP_FLOW_CLOSING))
 			spare = place;
 	}
 	interface->hand = hand + FLOW_PROBES;
@@ -263,6 +264,24 @@ static __always_inline enum hp_reason claim_places(const struct hp_flow *flow, _
 	return error == -EEXIST ? HP_REASON_FLOW_CONTENDED : HP_REASON_TUPLES_FULL;
 }
 
+/* Finds an element and takes it; other CPUs that open flows of this pod may be after the same one. */
+static __always_inline struct hp_flow *take_element(__u32 ifindex, __u64 now, struct hit *hit)
+{
+	struct hp_flow *flow = NULL;
+	bool taken = false;
+
+	for (__u32 i = 0; i < TAKE_TRIES && !taken; i++) {
+		hit->index = find_element(ifindex, now);
+		flow = flow_at(hit->index);
+		if (!flow)
+			return NULL;
+		hit->generation = generation_of(flow) + 1;
+		taken = take(hit->index, hit->generation - 1);
+	}
+	hit->direction = HP_REQUEST;
+	return taken ? flow : NULL;
+}
+
 /* Opens a flow from the packet to the target; on success the hit is the packet's, as if it had been found. */
 static __noinline enum hp_reason open_flow(const struct hp_tuple *request, const struct target *target, __u64 now,
 					   struct hit *hit)
@@ -274,14 +293,9 @@ static __noinline enum hp_reason open_flow(const struct hp_tuple *request, const
 
 	if (!bpf_map_lookup_elem(&hp_interfaces, &ifindex))
 		return HP_REASON_NO_INTERFACE;
-	hit->index = find_element(ifindex, now);
-	flow = flow_at(hit->index);
+	flow = take_element(ifindex, now, hit);
 	if (!flow)
 		return HP_REASON_FLOWS_FULL;
-	hit->generation = generation_of(flow) + 1;
-	hit->direction = HP_REQUEST;
-	if (!take(hit->index, hit->generation - 1))
-		return HP_REASON_FLOW_CONTENDED;
 
 	flow->tuple[HP_REQUEST] = *request;
 	flow->tuple[HP_REPLY] = *request; /* protocol, interface */

@@ -92,6 +92,11 @@ static __always_inline bool read_ipv4(struct __sk_buff *skb, struct packet *pack
 	return true;
 }
 
+static __always_inline bool is_mapped(const struct hp_addr *address)
+{
+	return (address->word[0] | address->word[1] | (address->word[2] ^ bpf_htonl(0xffff))) == 0;
+}
+
 static __always_inline bool read_ipv6(struct __sk_buff *skb, struct packet *packet)
 {
 	struct ipv6hdr *ip;
@@ -107,7 +112,8 @@ static __always_inline bool read_ipv6(struct __sk_buff *skb, struct packet *pack
 	packet->tuple.protocol = ip->nexthdr;
 	__builtin_memcpy(&packet->tuple.src, &ip->saddr, sizeof(packet->tuple.src));
 	__builtin_memcpy(&packet->tuple.dst, &ip->daddr, sizeof(packet->tuple.dst));
-	return true;
+	/* On the wire the mapped form is nobody's address (RFC 4038, 4.2), and here it would be another's. */
+	return !is_mapped(&packet->tuple.src) && !is_mapped(&packet->tuple.dst);
 }
 
 /* The verifier forgets the bounds of a value that went through memory: this one is below 256 anyway. */

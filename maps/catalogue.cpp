@@ -93,7 +93,6 @@ template <typename Key, typename Value>
 bool present(const Key& /*key*/, const Value& /*value*/) {
   return true;
 }
-bool present(const std::uint32_t& /*index*/, const hp_slot& slot) { return slot.backend != 0; }
 bool present(const std::uint32_t& /*index*/, const hp_backend& backend) { return backend.state != HP_BACKEND_FREE; }
 
 // ---- the three things that the catalogue knows of a map
@@ -129,6 +128,35 @@ Result<Json> dump_views(const Maps& maps) {
   if (!views) return fail(std::move(views).error());
   Json array = Json::array();
   for (const auto& view : *views) array.push_back(to_json(view));
+  return array;
+}
+
+/// Slots that were given up keep what they held until they are used again: those count that some frontend leads to.
+Result<std::vector<std::pair<std::uint32_t, hp_slot>>> used_slots(const Maps& maps) {
+  auto services = maps.services.read_all();
+  if (!services) return fail(std::move(services).error());
+  auto slots = maps.slots.read_all();
+  if (!slots) return fail(std::move(slots).error());
+  std::vector<bool> used(slots->size());
+  for (const auto& [frontend, service] : *services) {
+    const std::size_t base = hp_slots_base(service.slots);
+    for (std::size_t i = base; i < base + hp_slots_count(service.slots) && i < used.size(); ++i) used[i] = true;
+  }
+  std::erase_if(*slots, [&](const auto& entry) { return !used.at(entry.first); });
+  return slots;
+}
+
+Result<std::size_t> count_slots(const Maps& maps) {
+  auto slots = used_slots(maps);
+  if (!slots) return fail(std::move(slots).error());
+  return slots->size();
+}
+
+Result<Json> dump_slots(const Maps& maps) {
+  auto slots = used_slots(maps);
+  if (!slots) return fail(std::move(slots).error());
+  Json array = Json::array();
+  for (const auto& [index, slot] : *slots) array.push_back(to_json(index, slot));
   return array;
 }
 
@@ -188,8 +216,8 @@ constexpr std::array kCatalogue{
                    dump_views<read_flows>},
     MapDescription{"services", "frontends and the endpoints behind them", max_entries<&Maps::services>,
                    count<&Maps::services>, dump_views<read_services>},
-    MapDescription{"slots", "the endpoints of each frontend, by index", max_entries<&Maps::slots>, count<&Maps::slots>,
-                   dump<&Maps::slots>},
+    MapDescription{"slots", "the endpoints of each frontend, by index", max_entries<&Maps::slots>, count_slots,
+                   dump_slots},
     MapDescription{"backends", "endpoints, each as one service has it", max_entries<&Maps::backends>,
                    count<&Maps::backends>, dump<&Maps::backends>},
     MapDescription{"direct", "connections straight to an endpoint, by their replies", max_entries<&Maps::direct>,

@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <ctime>
+#include <map>
 #include <tuple>
 #include <unordered_map>
 
@@ -48,7 +50,7 @@ std::vector<EndpointView> behind(std::uint64_t slots, const std::vector<std::pai
   std::vector<EndpointView> endpoints;
   for (std::uint32_t i = 0; i < hp_slots_count(slots); ++i) {
     const std::size_t index = hp_slots_base(slots) + i;
-    // The maps are read one after the other: a slot may be of a later generation than the service.
+    // Of a service that is changing, see update().
     if (index >= all_slots.size() || all_slots[index].second.generation != hp_slots_generation(slots)) continue;
     const std::uint32_t backend = all_slots[index].second.backend;
     if (backend < backends.size()) endpoints.push_back(endpoint_view(backends[backend].second));
@@ -56,22 +58,80 @@ std::vector<EndpointView> behind(std::uint64_t slots, const std::vector<std::pai
   return endpoints;
 }
 
-/// Those of the service's backends with the frontend's protocol and family that stand in no slot.
-std::vector<EndpointView> draining(const ServiceView& view, std::uint32_t service,
-                                   const std::vector<std::pair<std::uint32_t, hp_backend>>& backends) {
-  std::vector<EndpointView> endpoints;
+using Terminating = std::unordered_map<std::uint32_t, std::vector<hp_backend>>;  // by service id
+
+Terminating terminating(const std::vector<std::pair<std::uint32_t, hp_backend>>& backends) {
+  Terminating found;
   for (const auto& [index, backend] : backends) {
-    if (backend.state != HP_BACKEND_TERMINATING || backend.service != service || backend.protocol != view.protocol) {
-      continue;
-    }
+    if (backend.state == HP_BACKEND_TERMINATING) found[backend.service].push_back(backend);
+  }
+  return found;
+}
+
+/// Those of the service's backends with the frontend's protocol and family that stand in no slot.
+std::vector<EndpointView> draining(const ServiceView& view, std::uint32_t service, const Terminating& all) {
+  std::vector<EndpointView> endpoints;
+  const auto backends = all.find(service);
+  if (backends == all.end()) return endpoints;
+  for (const auto& backend : backends->second) {
     const EndpointView endpoint = endpoint_view(backend);
-    if (endpoint.at.address.family() != view.frontend.address.family()) continue;
+    if (backend.protocol != view.protocol || endpoint.at.address.family() != view.frontend.address.family()) continue;
     const bool in_use = std::ranges::any_of(view.endpoints, [&](const EndpointView& other) {
       return other.at.address == endpoint.at.address && other.at.port == endpoint.at.port;
     });
     if (!in_use) endpoints.push_back(endpoint);
   }
   return endpoints;
+}
+
+struct BytesLess {
+  bool operator()(const hp_frontend& a, const hp_frontend& b) const { return std::memcmp(&a, &b, sizeof a) < 0; }
+};
+
+using Views = std::map<hp_frontend, ServiceView, BytesLess>;
+using Services = std::map<hp_frontend, hp_service, BytesLess>;
+
+Result<Services> read_service_entries(const Maps& maps) {
+  auto entries = maps.services.read_all();
+  if (!entries) return fail(std::move(entries).error());
+  return Services{entries->begin(), entries->end()};
+}
+
+bool same(const Services& before, const hp_frontend& frontend, const hp_service& service) {
+  const auto entry = before.find(frontend);
+  return entry != before.end() && std::memcmp(&entry->second, &service, sizeof service) == 0;
+}
+
+/// Looks at every service once more. Slots and backends that are given up stay as they are for a while, so what is
+/// read between two equal readings of a service belongs to it. Returns whether every service was equal; of those that
+/// were not, an earlier view stays.
+Result<bool> update(const Maps& maps, const Names& names, Views& views) {
+  auto before = read_service_entries(maps);
+  if (!before) return fail(std::move(before).error());
+  auto slots = maps.slots.read_all();
+  if (!slots) return fail(std::move(slots).error());
+  auto backends = maps.backends.read_all();
+  if (!backends) return fail(std::move(backends).error());
+  auto after = read_service_entries(maps);
+  if (!after) return fail(std::move(after).error());
+
+  const auto leaving = terminating(*backends);
+  std::erase_if(views, [&](const auto& entry) { return !after->contains(entry.first); });
+  bool all = true;
+  for (const auto& [frontend, service] : *after) {
+    const bool is_same = same(*before, frontend, service);
+    all = all && is_same;
+    if (!is_same && views.contains(frontend)) continue;
+    ServiceView view{.service = name_of(names, service.service),
+                     .frontend = at(frontend.address, frontend.port),
+                     .protocol = frontend.protocol,
+                     .kind = service.kind,
+                     .endpoints = behind(service.slots, *slots, *backends),
+                     .draining = {}};
+    view.draining = draining(view, service.service, leaving);
+    views.insert_or_assign(frontend, std::move(view));
+  }
+  return all;
 }
 
 TupleView tuple_view(const hp_tuple& tuple) { return {at(tuple.src, tuple.sport), at(tuple.dst, tuple.dport)}; }
@@ -143,26 +203,18 @@ std::string AddressPort::to_string() const {
 }
 
 Result<std::vector<ServiceView>> read_services(const Maps& maps) {
-  auto names = read_names(maps);
-  if (!names) return fail(std::move(names).error());
-  auto services = maps.services.read_all();
-  if (!services) return fail(std::move(services).error());
-  auto slots = maps.slots.read_all();
-  if (!slots) return fail(std::move(slots).error());
-  auto backends = maps.backends.read_all();
-  if (!backends) return fail(std::move(backends).error());
-
-  std::vector<ServiceView> views;
-  for (const auto& [frontend, service] : *services) {
-    ServiceView view{.service = name_of(*names, service.service),
-                     .frontend = at(frontend.address, frontend.port),
-                     .protocol = frontend.protocol,
-                     .kind = service.kind,
-                     .endpoints = behind(service.slots, *slots, *backends),
-                     .draining = {}};
-    view.draining = draining(view, service.service, *backends);
-    views.push_back(std::move(view));
+  constexpr int kAttempts = 5;  // then a service that changes all the time is shown as it was in one of them
+  Views by_frontend;
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    auto names = read_names(maps);
+    if (!names) return fail(std::move(names).error());
+    auto all = update(maps, *names, by_frontend);
+    if (!all) return fail(std::move(all).error());
+    if (*all) break;
   }
+  std::vector<ServiceView> views;
+  views.reserve(by_frontend.size());
+  for (auto& [frontend, view] : by_frontend) views.push_back(std::move(view));
   std::ranges::sort(views, {}, [](const ServiceView& view) {
     return std::tuple{view.service, view.frontend.address, view.frontend.port, view.protocol};
   });

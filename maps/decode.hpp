@@ -52,7 +52,7 @@ struct ServiceView {
   std::vector<EndpointView> draining;   ///< that keep the flows they have
 };
 
-/// Sorted by service, then frontend.
+/// Sorted by service, then frontend. Each as it was at one moment, also while an agent is changing it.
 Result<std::vector<ServiceView>> read_services(const Maps& maps);
 
 struct TupleView {

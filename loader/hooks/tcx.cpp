@@ -3,6 +3,7 @@
 
 #include <bpf/bpf.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <optional>
 
@@ -102,13 +103,18 @@ Result<void> TcxHook::attach(std::uint32_t ifindex, Direction direction, int pro
   return pin_link(link, pin);
 }
 
-Result<std::vector<Removed>> TcxHook::detach(std::uint32_t /*ifindex*/, const std::string& interface,
+Result<std::vector<Removed>> TcxHook::detach(std::uint32_t ifindex, const std::string& interface,
                                              const Attachment& attachment) const {
+  // A pin keeps a link that was detached before; the hook knows better.
+  auto attachments = list_direction(ifindex, attachment.direction);
+  if (!attachments) return fail(std::move(attachments).error());
+  if (std::ranges::find(*attachments, attachment.link_id, &Attachment::link_id) == attachments->end()) {
+    return std::vector<Removed>{};
+  }
   const std::string name = program_name(attachment.program_id);
   const std::string where = interface + " tcx " + to_string(attachment.direction);
   const Fd link{bpf_link_get_fd_by_id(attachment.link_id)};
   if (!link.valid()) {
-    if (errno == ENOENT) return std::vector<Removed>{};
     return fail(Error::system("open the link of " + name + " on " + where, errno));
   }
   if (bpf_link_detach(link.get()) != 0) return fail(Error::system("detach " + name + " from " + where, errno));

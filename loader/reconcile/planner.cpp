@@ -4,13 +4,15 @@
 #include <arpa/inet.h>
 
 #include <algorithm>
-#include <set>
+#include <cstring>
+#include <tuple>
 
 namespace hairpin {
 
 namespace {
 
 constexpr std::uint32_t kMaxEndpoints = (1U << HP_SLOT_COUNT_BITS) - 1;
+constexpr std::uint32_t kMaxSlots = 1U << HP_SLOT_BASE_BITS;
 constexpr std::uint32_t kGenerations = 1U << HP_SLOT_GENERATION_BITS;
 
 hp_frontend raw(const Frontend& frontend) {
@@ -35,56 +37,8 @@ hp_name raw_name(const std::string& name) {
   return value;
 }
 
-std::size_t size_of(const Plan& plan) {
-  return plan.names.size() + plan.backends.size() + plan.slots.size() + plan.gate.size() + plan.services.size() +
-         plan.services_gone.size() + plan.gate_less.size() + plan.gate_gone.size() + plan.backends_gone.size() +
-         plan.names_gone.size();
-}
-
-PortChange change(PortChange::Kind kind, const ServicePort& port) {
-  return {kind, port.service, port.port_name, port.frontends, port.endpoints.size()};
-}
-
-}  // namespace
-
-Planner::Planner(const Contents& contents)
-    : backends_{contents.backends},
-      max_services_{contents.max_services},
-      backend_uses_(contents.backends.size()),
-      slot_room_{0, static_cast<std::uint32_t>(contents.slots.size())},
-      backend_room_{1, static_cast<std::uint32_t>(contents.backends.size())},
-      found_slots_{contents.slots} {
-  for (const auto& [address, gate] : contents.gate) gate_[address] = gate.roles;
-  for (const auto& [frontend, service] : contents.services) {
-    services_[frontend] = service;
-    next_service_ = std::max(next_service_, service.service + 1);
-    if (hp_slots_count(service.slots) == 0) continue;
-    found_ranges_.insert(service.slots);
-    slot_room_.occupy(hp_slots_base(service.slots), hp_slots_count(service.slots));
-    generation_ = std::max(generation_, hp_slots_generation(service.slots));
-  }
-  for (const auto& [id, name] : contents.names) {
-    names_[id] = std::string{name.name, strnlen(name.name, sizeof name.name)};
-    ids_[names_[id]] = id;
-    next_service_ = std::max(next_service_, id + 1);
-  }
-  for (std::uint32_t index = 1; index < backends_.size(); ++index) {
-    hp_backend identity = backends_[index];
-    if (identity.state == HP_BACKEND_FREE) continue;
-    identity.state = 0;
-    identity.epoch = 0;
-    next_service_ = std::max(next_service_, identity.service + 1);
-    backend_room_.occupy(index, 1);
-    backend_by_identity_.emplace(identity, index);
-  }
-}
-
-Planner::PortKey Planner::key_of(const ServicePort& port) {
-  const Frontend& frontend = port.frontends.front();
-  return {port.service, port.port_name, frontend.address.family(), frontend.protocol};
-}
-
-hp_backend Planner::identity_of(std::uint32_t service, const Endpoint& endpoint, Protocol protocol) {
+/// What makes a backend this one and no other, whatever becomes of its state.
+hp_backend identity_of(std::uint32_t service, const Endpoint& endpoint, Protocol protocol) {
   hp_backend identity{};
   identity.address = endpoint.address.raw();
   identity.port = htons(endpoint.port);
@@ -93,137 +47,289 @@ hp_backend Planner::identity_of(std::uint32_t service, const Endpoint& endpoint,
   return identity;
 }
 
-Plan Planner::plan(const Desired& desired, Clock::time_point now, Changes& changes) {
-  Plan plan;
-  std::set<PortKey> wanted;
-  for (const auto& port : desired) {
-    auto key = key_of(port);
-    const auto before = placed_.find(key);
-    const Placed* placed = before == placed_.end() ? nullptr : &before->second;
-    if (placed == nullptr || placed->port != port) {
-      if (auto why = why_not(port, placed, now); !why.empty()) {
-        changes.refused.push_back({port.service, port.port_name, std::move(why)});
-      } else {
-        const std::size_t size = size_of(plan);
-        const auto kind = placed != nullptr || services_.contains(raw(port.frontends.front()))
-                              ? PortChange::Kind::kChanged
-                              : PortChange::Kind::kAdded;
-        place(key, port, plan, now);
-        if (size_of(plan) != size) changes.ports.push_back(change(kind, port));
-      }
-    }
-    wanted.insert(std::move(key));
+hp_backend identity_of(hp_backend backend) {
+  backend.state = 0;
+  backend.epoch = 0;
+  return backend;
+}
+
+Protocol protocol_of(const ServicePort& port) { return port.frontends.front().protocol; }
+
+PortChange change(PortChange::Kind kind, const ServicePort& port) {
+  return {kind, port.service, port.port_name, port.frontends, port.endpoints.size()};
+}
+
+template <typename T>
+void append(std::vector<T>& to, const std::vector<T>& from) {
+  to.insert(to.end(), from.begin(), from.end());
+}
+
+}  // namespace
+
+std::strong_ordering Planner::PortOrder::compare(const ServicePort& a, const ServicePort& b) {
+  if (const auto order = a.service <=> b.service; order != 0) return order;
+  if (const auto order = a.port_name <=> b.port_name; order != 0) return order;
+  const auto rest = [](const ServicePort& port) {
+    const Frontend& first = port.frontends.front();
+    return std::tuple{first.address.family(), first.protocol, first.port};
+  };
+  return rest(a) <=> rest(b);
+}
+
+Planner::Planner(const Contents& contents)
+    : backends_{contents.backends},
+      max_services_{contents.max_services},
+      max_names_{contents.max_names},
+      backend_uses_(contents.backends.size()),
+      slot_room_{0, std::min(kMaxSlots, static_cast<std::uint32_t>(contents.slots.size()))},
+      backend_room_{1, static_cast<std::uint32_t>(contents.backends.size())},
+      found_slots_{contents.slots} {
+  for (const auto& [address, gate] : contents.gate) addresses_[Address{address}].roles = gate.roles;
+  for (const auto& [frontend, service] : contents.services) {
+    services_[frontend] = service;
+    next_service_ = std::max(next_service_, service.service + 1);
+    const std::uint32_t base = hp_slots_base(service.slots);
+    const std::uint32_t count = hp_slots_count(service.slots);
+    if (count == 0 || base + count > found_slots_.size() || found_ranges_.contains(service.slots)) continue;
+    // Two that overlap are no work of ours: neither adopted nor used again.
+    if (slot_room_.occupy(base, count)) found_ranges_.insert(service.slots);
+    generation_ = std::max(generation_, hp_slots_generation(service.slots));
   }
-  for (auto placed = placed_.begin(); placed != placed_.end();) {
-    if (wanted.contains(placed->first)) {
-      ++placed;
+  for (const auto& [id, name] : contents.names) {
+    names_[id] = std::string{name.name, strnlen(name.name, sizeof name.name)};
+    ids_[names_[id]] = id;
+    next_service_ = std::max(next_service_, id + 1);
+  }
+  for (std::uint32_t index = 1; index < backends_.size(); ++index) {
+    const hp_backend& backend = backends_[index];
+    if (backend.state == HP_BACKEND_FREE) continue;
+    next_service_ = std::max(next_service_, backend.service + 1);
+    backend_room_.occupy(index, 1);
+    backend_by_identity_.emplace(identity_of(backend), index);
+  }
+}
+
+Plan Planner::plan(const Desired& desired, Clock::time_point now, Changes& changes) {
+  Work work{.now = now};
+  compare(desired, work);
+  reserve(work);
+  place_changed(work, changes);
+  for (const auto& node : work.superseded) give_up(node.key(), node.mapped(), work);
+  for (const auto& node : work.removed) {
+    changes.ports.push_back(change(PortChange::Kind::kRemoved, node.key()));
+    give_up(node.key(), node.mapped(), work);
+  }
+  if (adopting_) give_up_found(work, changes);
+  settle(work);
+  changes.wrote = !work.plan.empty();
+  return std::move(work.plan);
+}
+
+/// Walks both lists side by side. This is all there is to do for what has not changed, so it is quick.
+void Planner::compare(const Desired& desired, Work& work) {
+  std::vector<const ServicePort*> sorted;
+  sorted.reserve(desired.size());
+  bool is_sorted = true;
+  for (const auto& port : desired) {
+    is_sorted = is_sorted && (sorted.empty() || PortOrder::compare(*sorted.back(), port) < 0);
+    sorted.push_back(&port);
+  }
+  if (!is_sorted) {
+    std::ranges::stable_sort(sorted, [](const auto* a, const auto* b) { return PortOrder::compare(*a, *b) < 0; });
+    const auto twice =
+        std::ranges::unique(sorted, [](const auto* a, const auto* b) { return PortOrder::compare(*a, *b) == 0; });
+    sorted.erase(twice.begin(), twice.end());
+  }
+
+  auto placed = placed_.begin();
+  const auto remove = [&] { work.removed.push_back(placed_.extract(placed++)); };
+  for (const auto* port : sorted) {
+    auto order = std::strong_ordering::greater;
+    while (placed != placed_.end() && (order = PortOrder::compare(placed->first, *port)) < 0) remove();
+    if (placed == placed_.end() || order > 0) {
+      work.changed.push_back(port);
       continue;
     }
-    changes.ports.push_back(change(PortChange::Kind::kRemoved, placed->second.port));
-    retire(placed->first, placed->second, plan, now);
-    placed = placed_.erase(placed);
+    const ServicePort& before = placed->first;
+    if (before.endpoints != port->endpoints || before.draining != port->draining ||
+        before.frontends != port->frontends) {
+      work.changed.push_back(port);
+    }
+    ++placed;
   }
-  if (adopting_) remove_leftovers(plan, changes, now);
-  changes.wrote = !plan.empty();
-  return plan;
+  while (placed != placed_.end()) remove();
+}
+
+/// Tables that grow step by step are most of the work of a first plan.
+void Planner::reserve(const Work& work) {
+  std::size_t frontends = 0;
+  std::size_t endpoints = 0;
+  for (const auto* port : work.changed) {
+    frontends += port->frontends.size();
+    endpoints += port->endpoints.size() + port->draining.size();
+  }
+  if (endpoints < backend_by_identity_.size()) return;
+  services_.reserve(services_.size() + frontends);
+  owner_.reserve(owner_.size() + frontends);
+  backend_by_identity_.reserve(backend_by_identity_.size() + endpoints);
+  addresses_.reserve(addresses_.size() + frontends + endpoints);
+}
+
+void Planner::place_changed(Work& work, Changes& changes) {
+  for (const auto* port : work.changed) {
+    const auto before = placed_.find(*port);
+    const bool is_placed = before != placed_.end();
+    if (auto why = why_not(*port, is_placed ? &before->second : nullptr, work.now); !why.empty()) {
+      changes.refused.push_back({port->service, port->port_name, port->frontends, std::move(why)});
+      if (const auto found = is_placed ? std::nullopt : as_found(*port)) place(*found, work);
+      continue;
+    }
+    const bool is_new = !is_placed && found_service(*port) == nullptr;
+    if (place(*port, work)) {
+      changes.ports.push_back(change(is_new ? PortChange::Kind::kAdded : PortChange::Kind::kChanged, *port));
+    }
+  }
 }
 
 /// Checked before anything is decided, so that a service port is never half in.
-std::string Planner::why_not(const ServicePort& port, const Placed* before, Clock::time_point now) {
-  const auto endpoints = port.endpoints.size();
-  if (endpoints > kMaxEndpoints) {
-    return "it has " + std::to_string(endpoints) + " endpoints, at most " + std::to_string(kMaxEndpoints) +
+std::string Planner::why_not(const ServicePort& port, const Place* before, Clock::time_point now) {
+  if (port.endpoints.size() > kMaxEndpoints) {
+    return "it has " + std::to_string(port.endpoints.size()) + " endpoints, at most " + std::to_string(kMaxEndpoints) +
            " are possible";
   }
-  std::size_t frontends = services_.size();
-  for (const auto& frontend : port.frontends) frontends += services_.contains(raw(frontend)) ? 0 : 1;
+  const auto is_new = [&](const Frontend& frontend) { return !services_.contains(raw(frontend)); };
+  const auto frontends = services_.size() + static_cast<std::size_t>(std::ranges::count_if(port.frontends, is_new));
   if (frontends > max_services_) return "no room for another frontend (limits.services)";
-  const bool same_endpoints = before != nullptr && before->port.endpoints == port.endpoints;
-  if (!backend_room_.has(count_new_backends(port), now) ||
-      (!same_endpoints && endpoints > 0 && !slot_room_.fits(static_cast<std::uint32_t>(endpoints), now))) {
+  if (!ids_.contains(port.service) && names_.size() >= max_names_) {
+    return "no room for another service (limits.services)";
+  }
+  const auto known = known_backends(port, port.endpoints);
+  const auto draining = known_backends(port, port.draining);
+  const auto unknown = port.endpoints.size() + port.draining.size() - known.size() - draining.size();
+  const bool has_slots =
+      port.endpoints.empty() || (known.size() == port.endpoints.size() && slots_of(port, known, before));
+  if (!backend_room_.has(static_cast<std::uint32_t>(unknown), now) ||
+      (!has_slots && !slot_room_.fits(static_cast<std::uint32_t>(port.endpoints.size()), now))) {
     return "no room for its endpoints (limits.backends)";
   }
   return {};
 }
 
-std::uint32_t Planner::count_new_backends(const ServicePort& port) const {
+/// What the maps were found to have of a service port that can't be put in as it is wanted, if that is whole.
+std::optional<ServicePort> Planner::as_found(const ServicePort& port) const {
+  const hp_service* service = found_service(port);
   const auto id = ids_.find(port.service);
-  if (id == ids_.end()) return static_cast<std::uint32_t>(port.endpoints.size() + port.draining.size());
-  const Protocol protocol = port.frontends.front().protocol;
-  const auto is_new = [&](const Endpoint& endpoint) {
-    return !backend_by_identity_.contains(identity_of(id->second, endpoint, protocol));
-  };
-  return static_cast<std::uint32_t>(std::ranges::count_if(port.endpoints, is_new) +
-                                    std::ranges::count_if(port.draining, is_new));
+  if (service == nullptr || id == ids_.end() || service->service != id->second) return std::nullopt;
+  ServicePort found{
+      .service = port.service, .port_name = port.port_name, .frontends = {}, .endpoints = {}, .draining = {}};
+  for (const auto& frontend : port.frontends) {
+    if (services_.contains(raw(frontend)) && !owner_.contains(raw(frontend))) found.frontends.push_back(frontend);
+  }
+  std::vector<std::uint32_t> backends;
+  for (std::uint32_t i = 0; i < hp_slots_count(service->slots); ++i) {
+    const std::size_t slot = hp_slots_base(service->slots) + i;
+    const std::uint32_t index = slot < found_slots_.size() ? found_slots_[slot].backend : 0;
+    if (index == 0 || index >= backends_.size() || backends_[index].state == HP_BACKEND_FREE) return std::nullopt;
+    const hp_backend& backend = backends_[index];
+    backends.push_back(index);
+    found.endpoints.push_back({.address = Address{backend.address},
+                               .port = ntohs(backend.port),
+                               .terminating = backend.state == HP_BACKEND_TERMINATING});
+  }
+  if (!backends.empty() &&
+      (known_backends(port, found.endpoints) != backends || !found_holds(service->slots, backends))) {
+    return std::nullopt;
+  }
+  for (const auto* endpoints : {&port.endpoints, &port.draining}) {
+    for (auto endpoint : *endpoints) {
+      const auto known = known_backends(port, {endpoint});
+      if (known.empty() || std::ranges::find(backends, known.front()) != backends.end()) continue;
+      endpoint.terminating = true;
+      found.draining.push_back(endpoint);
+    }
+  }
+  return found;
 }
 
-/// Uses of the new are counted before those of the old are given up, so that what both need stays.
-void Planner::place(const PortKey& key, const ServicePort& port, Plan& plan, Clock::time_point now) {
-  const auto found = placed_.find(key);
-  const Placed* before = found == placed_.end() ? nullptr : &found->second;
+/// Uses only are counted, here and in give_up(); settle() decides what becomes of what they are uses of. Returns
+/// whether the maps have the port in another way now.
+bool Planner::place(const ServicePort& port, Work& work) {
+  const auto found = placed_.find(port);
+  const Place* before = found == placed_.end() ? nullptr : &found->second;
+  bool is_change = before != nullptr || !ids_.contains(port.service);
 
-  Placed placed{.port = port, .service = service_id(port.service, plan)};
-  ++name_uses_[placed.service];
-  placed.backends = use_backends(placed.service, port, port.endpoints, false, plan, now);
-  placed.draining = use_backends(placed.service, port, port.draining, true, plan, now);
-  placed.slots = slots_for(placed, before, plan, now);
+  Place place{.id = next_place_++, .service = service_id(port.service, work.plan)};
+  ++name_uses_[place.service];
+  place.backends = use_backends(place.service, port, port.endpoints, work);
+  place.draining = use_backends(place.service, port, port.draining, work);
+  const auto slots = slots_of(port, place.backends, before);
+  if (slots) found_ranges_.erase(*slots);
+  place.slots = slots ? *slots : take_slots(place.backends, work);
+  is_change = is_change || !slots;
+
   for (const auto* endpoints : {&port.endpoints, &port.draining}) {
-    for (const auto& endpoint : *endpoints) {
-      ++address_uses_[endpoint.address].as_endpoint;
-      settle_gate(endpoint.address, plan);
+    const auto& indexes = endpoints == &port.endpoints ? place.backends : place.draining;
+    for (std::size_t i = 0; i < endpoints->size(); ++i) {
+      const Endpoint& endpoint = endpoints->at(i);
+      const auto state = endpoint.terminating ? HP_BACKEND_TERMINATING : HP_BACKEND_ACTIVE;
+      is_change = is_change || backends_.at(indexes[i]).state != state;
+      ++addresses_[endpoint.address].as_endpoint;
+      work.addresses.push_back(endpoint.address);
     }
   }
   for (const auto& frontend : port.frontends) {
-    ++address_uses_[frontend.address].as_frontend;
-    settle_gate(frontend.address, plan);
-    owner_[raw(frontend)] = key;
-    set_service(
-        frontend,
-        {.slots = placed.slots, .service = placed.service, .kind = static_cast<std::uint8_t>(frontend.kind), .pad = {}},
-        plan);
+    ++addresses_[frontend.address].as_frontend;
+    work.addresses.push_back(frontend.address);
+    const hp_frontend key = raw(frontend);
+    const hp_service service{
+        .slots = place.slots, .service = place.service, .kind = static_cast<std::uint8_t>(frontend.kind), .pad = {}};
+    owner_[key] = place.id;
+    const auto [entry, is_new] = services_.try_emplace(key, service);
+    if (!is_new && BytesEqual{}(entry->second, service)) continue;
+    entry->second = service;
+    work.plan.services.emplace_back(key, service);
+    is_change = true;
   }
 
-  if (before == nullptr) {
-    placed_.emplace(key, std::move(placed));
-    return;
+  if (before != nullptr) {
+    auto old = placed_.extract(found);
+    if (old.mapped().slots == place.slots) old.mapped().slots = 0;  // not given up
+    work.superseded.push_back(std::move(old));
   }
-  Placed old = std::exchange(found->second, std::move(placed));
-  if (old.slots == found->second.slots) old.slots = 0;
-  std::erase_if(old.port.frontends, [&](const Frontend& frontend) {
-    const bool stays = std::ranges::find(port.frontends, frontend) != port.frontends.end();
-    if (stays) --address_uses_[frontend.address].as_frontend;
-    return stays;
-  });
-  retire(key, old, plan, now);
+  placed_.emplace(port, std::move(place));
+  return is_change;
 }
 
-void Planner::retire(const PortKey& key, const Placed& placed, Plan& plan, Clock::time_point now) {
-  for (const auto& frontend : placed.port.frontends) {
-    // Another port may have taken the frontend over in the same plan.
+void Planner::give_up(const ServicePort& port, const Place& place, Work& work) {
+  for (const auto& frontend : port.frontends) {
     const auto owner = owner_.find(raw(frontend));
-    if (owner != owner_.end() && owner->second == key) {
-      plan.services_gone.push_back(owner->first);
+    if (owner != owner_.end() && owner->second == place.id) {
+      work.plan.services_gone.push_back(owner->first);
       services_.erase(owner->first);
       owner_.erase(owner);
     }
-    --address_uses_[frontend.address].as_frontend;
-    settle_gate(frontend.address, plan);
+    --addresses_[frontend.address].as_frontend;
+    work.addresses.push_back(frontend.address);
   }
-  for (const auto* endpoints : {&placed.port.endpoints, &placed.port.draining}) {
-    for (const auto& endpoint : *endpoints) {
-      --address_uses_[endpoint.address].as_endpoint;
-      settle_gate(endpoint.address, plan);
+  for (const auto* endpoints : {&port.endpoints, &port.draining}) {
+    const auto& indexes = endpoints == &port.endpoints ? place.backends : place.draining;
+    for (std::size_t i = 0; i < endpoints->size(); ++i) {
+      const Endpoint& endpoint = endpoints->at(i);
+      --addresses_[endpoint.address].as_endpoint;
+      BackendUses& uses = backend_uses_.at(indexes[i]);
+      --uses.all;
+      if (!endpoint.terminating) --uses.active;
+      work.addresses.push_back(endpoint.address);
     }
+    append(work.backends, indexes);
   }
-  for (const auto* backends : {&placed.backends, &placed.draining}) {
-    for (const auto index : *backends) stop_using_backend(index, plan, now);
-  }
-  free_slots(placed.slots, now);
-  stop_using_name(placed.service, plan);
+  free_slots(place.slots, work.now);
+  --name_uses_[place.service];
+  work.names.push_back(place.service);
 }
 
 /// What an earlier process left, by dying or by being of another opinion.
-void Planner::remove_leftovers(Plan& plan, Changes& changes, Clock::time_point now) {
+void Planner::give_up_found(Work& work, Changes& changes) {
   std::map<std::string, PortChange> gone;
   for (auto entry = services_.begin(); entry != services_.end();) {
     const auto& [frontend, service] = *entry;
@@ -232,38 +338,86 @@ void Planner::remove_leftovers(Plan& plan, Changes& changes, Clock::time_point n
       continue;
     }
     const auto name = names_.find(service.service);
-    const std::string& text = name == names_.end() ? std::string{"?"} : name->second;
+    const std::string text = name == names_.end() ? "?" : name->second;
     auto& port = gone[text];
     port.kind = PortChange::Kind::kRemoved;
     port.service = text;
     port.frontends.push_back(cooked(frontend, service));
-    plan.services_gone.push_back(frontend);
+    work.plan.services_gone.push_back(frontend);
     entry = services_.erase(entry);
   }
-  for (auto& [name, port] : gone) changes.ports.push_back(std::move(port));
-
-  std::vector<hp_addr> addresses;
-  addresses.reserve(gate_.size());
-  for (const auto& [address, roles] : gate_) addresses.push_back(address);
-  for (const auto& address : addresses) settle_gate(Address{address}, plan);
+  for (auto& [name, port] : gone) {
+    std::ranges::sort(port.frontends);
+    changes.ports.push_back(std::move(port));
+  }
+  for (const auto& [address, uses] : addresses_) work.addresses.push_back(address);
   for (std::uint32_t index = 1; index < backends_.size(); ++index) {
-    if (backends_[index].state != HP_BACKEND_FREE && backend_uses_[index] == 0) {
-      ++backend_uses_[index];
-      stop_using_backend(index, plan, now);
-    }
+    if (backends_[index].state != HP_BACKEND_FREE) work.backends.push_back(index);
   }
-  std::vector<std::uint32_t> unused;
-  for (const auto& [id, name] : names_) {
-    if (!name_uses_.contains(id)) unused.push_back(id);
-  }
-  for (const auto id : unused) {
-    ++name_uses_[id];
-    stop_using_name(id, plan);
-  }
-  for (const auto slots : found_ranges_) free_slots(slots, now);
+  for (const auto& [id, name] : names_) work.names.push_back(id);
+  for (const auto slots : found_ranges_) free_slots(slots, work.now);
   found_ranges_.clear();
   found_slots_ = {};
   adopting_ = false;
+}
+
+void Planner::settle(Work& work) {
+  for (const auto& address : work.addresses) settle_address(address, work.plan);
+  for (const auto index : work.backends) settle_backend(index, work);
+  for (const auto service : work.names) settle_name(service, work.plan);
+}
+
+/// Makes the gate's entry what the address's uses ask for. Roles are added at once and taken away at the end.
+void Planner::settle_address(const Address& address, Plan& plan) {
+  const auto entry = addresses_.find(address);
+  if (entry == addresses_.end()) return;
+  AddressUses& uses = entry->second;
+  const std::uint32_t before = uses.roles;
+  uses.roles = 0;
+  if (uses.as_frontend > 0) uses.roles |= HP_ROLE_FRONTEND;
+  if (uses.as_endpoint > 0) uses.roles |= HP_ROLE_ENDPOINT;
+  if ((uses.roles & ~before) != 0) plan.gate.emplace_back(address.raw(), hp_gate{.roles = uses.roles | before});
+  if (uses.roles == 0) {
+    if (before != 0) plan.gate_gone.push_back(address.raw());
+    addresses_.erase(entry);
+  } else if ((before & ~uses.roles) != 0) {
+    plan.gate_less.emplace_back(address.raw(), hp_gate{.roles = uses.roles});
+  }
+}
+
+void Planner::settle_backend(std::uint32_t index, Work& work) {
+  const BackendUses& uses = backend_uses_.at(index);
+  hp_backend& backend = backends_.at(index);
+  if (uses.all > 0) {
+    const auto state = static_cast<std::uint8_t>(uses.active > 0 ? HP_BACKEND_ACTIVE : HP_BACKEND_TERMINATING);
+    if (backend.state == state) return;
+    backend.state = state;
+    work.plan.backends.emplace_back(index, backend);
+    return;
+  }
+  if (backend.state == HP_BACKEND_FREE) return;
+  // Of two elements with one identity, which are no work of ours, one is known by it.
+  if (const auto known = backend_by_identity_.find(identity_of(backend));
+      known != backend_by_identity_.end() && known->second == index) {
+    backend_by_identity_.erase(known);
+  }
+  backend.state = HP_BACKEND_FREE;
+  ++backend.epoch;
+  work.plan.backends_gone.emplace_back(index, backend);
+  backend_room_.give_back(index, 1, work.now);
+}
+
+void Planner::settle_name(std::uint32_t service, Plan& plan) {
+  const auto uses = name_uses_.find(service);
+  if (uses != name_uses_.end()) {
+    if (uses->second > 0) return;
+    name_uses_.erase(uses);
+  }
+  const auto name = names_.find(service);
+  if (name == names_.end()) return;
+  if (const auto id = ids_.find(name->second); id != ids_.end() && id->second == service) ids_.erase(id);
+  names_.erase(name);
+  plan.names_gone.push_back(service);
 }
 
 std::uint32_t Planner::service_id(const std::string& name, Plan& plan) {
@@ -277,90 +431,77 @@ std::uint32_t Planner::service_id(const std::string& name, Plan& plan) {
 }
 
 std::vector<std::uint32_t> Planner::use_backends(std::uint32_t service, const ServicePort& port,
-                                                 const std::vector<Endpoint>& endpoints, bool draining, Plan& plan,
-                                                 Clock::time_point now) {
+                                                 const std::vector<Endpoint>& endpoints, Work& work) {
   std::vector<std::uint32_t> indexes;
   indexes.reserve(endpoints.size());
   for (const auto& endpoint : endpoints) {
-    const auto index =
-        backend_index(service, endpoint, port.frontends.front().protocol, draining || endpoint.terminating, plan, now);
-    ++backend_uses_[index];
-    indexes.push_back(index);
+    const hp_backend identity = identity_of(service, endpoint, protocol_of(port));
+    const auto [known, is_new] = backend_by_identity_.try_emplace(identity, 0);
+    if (is_new) {
+      known->second = backend_room_.take(1, work.now).value();  // why_not() has counted
+      hp_backend& fresh = backends_.at(known->second);
+      const std::uint32_t epoch = fresh.epoch;
+      fresh = identity;  // free until it is settled
+      fresh.epoch = epoch;
+    }
+    BackendUses& uses = backend_uses_.at(known->second);
+    ++uses.all;
+    if (!endpoint.terminating) ++uses.active;
+    indexes.push_back(known->second);
   }
+  append(work.backends, indexes);
   return indexes;
 }
 
-std::uint32_t Planner::backend_index(std::uint32_t service, const Endpoint& endpoint, Protocol protocol,
-                                     bool terminating, Plan& plan, Clock::time_point now) {
-  const hp_backend identity = identity_of(service, endpoint, protocol);
-  const auto state = static_cast<std::uint8_t>(terminating ? HP_BACKEND_TERMINATING : HP_BACKEND_ACTIVE);
-  auto known = backend_by_identity_.find(identity);
-  if (known == backend_by_identity_.end()) {
-    const auto index = backend_room_.take(1, now);
-    hp_backend& fresh = backends_.at(index.value());  // why_not() has counted
-    const std::uint32_t epoch = fresh.epoch;
-    fresh = identity;
-    fresh.epoch = epoch;
-    known = backend_by_identity_.emplace(identity, *index).first;
-  } else if (backends_.at(known->second).state == state) {
-    return known->second;
+/// Those of the endpoints that have a backend, in their order.
+std::vector<std::uint32_t> Planner::known_backends(const ServicePort& port,
+                                                   const std::vector<Endpoint>& endpoints) const {
+  std::vector<std::uint32_t> known;
+  const auto id = ids_.find(port.service);
+  if (id == ids_.end()) return known;
+  known.reserve(endpoints.size());
+  for (const auto& endpoint : endpoints) {
+    const auto backend = backend_by_identity_.find(identity_of(id->second, endpoint, protocol_of(port)));
+    if (backend != backend_by_identity_.end()) known.push_back(backend->second);
   }
-  backends_.at(known->second).state = state;
-  plan.backends.emplace_back(known->second, backends_.at(known->second));
-  return known->second;
+  return known;
 }
 
-void Planner::stop_using_backend(std::uint32_t index, Plan& plan, Clock::time_point now) {
-  if (--backend_uses_.at(index) > 0) return;
-  hp_backend& backend = backends_.at(index);
-  hp_backend identity = backend;
-  identity.state = 0;
-  identity.epoch = 0;
-  // Of two elements with one identity, which only a crash can leave, the map knows one.
-  if (const auto known = backend_by_identity_.find(identity);
-      known != backend_by_identity_.end() && known->second == index) {
-    backend_by_identity_.erase(known);
-  }
-  backend.state = HP_BACKEND_FREE;
-  ++backend.epoch;
-  plan.backends_gone.emplace_back(index, backend);
-  backend_room_.give_back(index, 1, now);
+/// The slots that hold these backends for the port already, if any do.
+std::optional<std::uint64_t> Planner::slots_of(const ServicePort& port, const std::vector<std::uint32_t>& backends,
+                                               const Place* before) const {
+  if (backends.empty()) return hp_slots_pack(0, 0, 0);
+  if (before != nullptr && before->backends == backends) return before->slots;
+  const hp_service* found = found_service(port);
+  if (found != nullptr && found_holds(found->slots, backends)) return found->slots;
+  return std::nullopt;
 }
 
-void Planner::stop_using_name(std::uint32_t service, Plan& plan) {
-  const auto uses = name_uses_.find(service);
-  if (--uses->second > 0) return;
-  name_uses_.erase(uses);
-  ids_.erase(names_.at(service));
-  names_.erase(service);
-  plan.names_gone.push_back(service);
-}
-
-std::uint64_t Planner::slots_for(const Placed& placed, const Placed* before, Plan& plan, Clock::time_point now) {
-  const auto count = static_cast<std::uint32_t>(placed.backends.size());
-  if (count == 0) return hp_slots_pack(0, 0, 0);
-  if (before != nullptr && before->backends == placed.backends) return before->slots;
-  if (adopting_) {
-    const auto found = services_.find(raw(placed.port.frontends.front()));
-    if (found != services_.end() && found_holds(found->second.slots, placed.backends)) {
-      found_ranges_.erase(found->second.slots);
-      return found->second.slots;
-    }
-  }
-  const auto base = slot_room_.take(count, now);
+std::uint64_t Planner::take_slots(const std::vector<std::uint32_t>& backends, Work& work) {
+  const auto count = static_cast<std::uint32_t>(backends.size());
+  const std::uint32_t base = slot_room_.take(count, work.now).value();  // why_not() has looked
   generation_ = (generation_ + 1) % kGenerations;
   for (std::uint32_t i = 0; i < count; ++i) {
-    plan.slots.emplace_back(base.value() + i, hp_slot{.backend = placed.backends[i], .generation = generation_});
+    work.plan.slots.emplace_back(base + i, hp_slot{.backend = backends[i], .generation = generation_});
   }
-  return hp_slots_pack(*base, count, generation_);
+  return hp_slots_pack(base, count, generation_);
+}
+
+/// The first of the port's entries that was found at the start and is nobody's yet.
+const hp_service* Planner::found_service(const ServicePort& port) const {
+  if (!adopting_) return nullptr;
+  for (const auto& frontend : port.frontends) {
+    const auto found = services_.find(raw(frontend));
+    if (found != services_.end() && !owner_.contains(found->first)) return &found->second;
+  }
+  return nullptr;
 }
 
 bool Planner::found_holds(std::uint64_t slots, const std::vector<std::uint32_t>& backends) const {
   if (!found_ranges_.contains(slots) || hp_slots_count(slots) != backends.size()) return false;
   const std::uint32_t base = hp_slots_base(slots);
-  if (base + backends.size() > found_slots_.size()) return false;
   for (std::size_t i = 0; i < backends.size(); ++i) {
-    const hp_slot& slot = found_slots_[base + i];
+    const hp_slot& slot = found_slots_.at(base + i);
     if (slot.backend != backends[i] || slot.generation != hp_slots_generation(slots)) return false;
   }
   return true;
@@ -368,36 +509,6 @@ bool Planner::found_holds(std::uint64_t slots, const std::vector<std::uint32_t>&
 
 void Planner::free_slots(std::uint64_t slots, Clock::time_point now) {
   slot_room_.give_back(hp_slots_base(slots), hp_slots_count(slots), now);
-}
-
-/// Makes the gate's entry what the address's uses ask for. Roles are added at once and taken away at the end.
-void Planner::settle_gate(const Address& address, Plan& plan) {
-  const auto uses = address_uses_.find(address);
-  std::uint32_t roles = 0;
-  if (uses != address_uses_.end()) {
-    if (uses->second.as_frontend > 0) roles |= HP_ROLE_FRONTEND;
-    if (uses->second.as_endpoint > 0) roles |= HP_ROLE_ENDPOINT;
-    if (roles == 0) address_uses_.erase(uses);
-  }
-  const auto entry = gate_.find(address.raw());
-  const std::uint32_t before = entry == gate_.end() ? 0 : entry->second;
-  if (roles == before) return;
-  if (roles == 0) {
-    plan.gate_gone.push_back(address.raw());
-    gate_.erase(entry);
-    return;
-  }
-  const bool more = (roles & ~before) != 0;
-  (more ? plan.gate : plan.gate_less).emplace_back(address.raw(), hp_gate{.roles = roles});
-  gate_[address.raw()] = roles;
-}
-
-void Planner::set_service(const Frontend& frontend, const hp_service& service, Plan& plan) {
-  const hp_frontend key = raw(frontend);
-  const auto entry = services_.find(key);
-  if (entry != services_.end() && BytesEqual{}(entry->second, service)) return;
-  services_[key] = service;
-  plan.services.emplace_back(key, service);
 }
 
 }  // namespace hairpin

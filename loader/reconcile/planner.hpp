@@ -1,43 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0 OR GPL-2.0
 #pragma once
 
+#include <compare>
 #include <cstdint>
-#include <cstring>
 #include <map>
+#include <optional>
 #include <string>
-#include <string_view>
-#include <tuple>
 #include <unordered_map>
 #include <unordered_set>
 #include <vector>
 
 #include "hairpin/desired.hpp"
 #include "hairpin/reconcile.hpp"
+#include "loader/reconcile/by_bytes.hpp"
 #include "loader/reconcile/contents.hpp"
 #include "loader/reconcile/room.hpp"
 
 namespace hairpin {
 
-/// Map keys are compared by their bytes, as the kernel does.
-struct BytesHash {
-  template <typename Key>
-  std::size_t operator()(const Key& key) const {
-    return std::hash<std::string_view>{}({reinterpret_cast<const char*>(&key), sizeof key});
-  }
-};
-
-struct BytesEqual {
-  template <typename Key>
-  bool operator()(const Key& a, const Key& b) const {
-    return std::memcmp(&a, &b, sizeof a) == 0;
-  }
-};
-
-template <typename Key, typename Value>
-using ByBytes = std::unordered_map<Key, Value, BytesHash, BytesEqual>;
-
 /// Decides what to write; writes nothing itself, so that it can be tested without a kernel. Keeps what it has decided
 /// as what the maps now hold: each plan must be written before the next is asked for.
+///
+/// A plan is made in three steps: every port that is new or changed is placed, then what was there in their stead is
+/// given up, and only then is decided, by what is still used, what becomes of addresses, backends and names. So what
+/// moves from one port to another in the same plan never seems to be gone.
 class Planner {
  public:
   explicit Planner(const Contents& contents);
@@ -45,65 +31,94 @@ class Planner {
   Plan plan(const Desired& desired, Clock::time_point now, Changes& changes);
 
  private:
-  /// What makes two service ports of two moments the same one.
-  using PortKey = std::tuple<std::string, std::string, Family, Protocol>;
+  /// What makes two service ports of two moments the same one, in the order of Desired.
+  struct PortOrder {
+    bool operator()(const ServicePort& a, const ServicePort& b) const { return compare(a, b) < 0; }
+    static std::strong_ordering compare(const ServicePort& a, const ServicePort& b);
+  };
 
-  /// A service port that is in the maps.
-  struct Placed {
-    ServicePort port;
+  /// What a service port has in the maps.
+  struct Place {
+    std::uint64_t id = 0;                 ///< no other place ever has the same
     std::uint32_t service = 0;            ///< id
     std::vector<std::uint32_t> backends;  ///< that take new flows, in the order of their slots
     std::vector<std::uint32_t> draining;
     std::uint64_t slots = 0;  ///< hp_service.slots
   };
 
+  using Placed = std::map<ServicePort, Place, PortOrder>;
+
   struct AddressUses {
     std::uint32_t as_frontend = 0;
     std::uint32_t as_endpoint = 0;
+    std::uint32_t roles = 0;  ///< in the gate now
   };
 
-  static PortKey key_of(const ServicePort& port);
-  static hp_backend identity_of(std::uint32_t service, const Endpoint& endpoint, Protocol protocol);
+  struct BackendUses {
+    std::uint32_t all = 0;
+    std::uint32_t active = 0;  ///< by ports that want it to take new flows and don't see it terminating
+  };
 
-  [[nodiscard]] std::string why_not(const ServicePort& port, const Placed* before, Clock::time_point now);
-  [[nodiscard]] std::uint32_t count_new_backends(const ServicePort& port) const;
-  void place(const PortKey& key, const ServicePort& port, Plan& plan, Clock::time_point now);
-  void retire(const PortKey& key, const Placed& placed, Plan& plan, Clock::time_point now);
-  void remove_leftovers(Plan& plan, Changes& changes, Clock::time_point now);
+  /// One plan in the making.
+  struct Work {
+    Plan plan;
+    Clock::time_point now;
+    std::vector<const ServicePort*> changed;    ///< not placed, or not like this
+    std::vector<Placed::node_type> superseded;  ///< by another place of the same port
+    std::vector<Placed::node_type> removed;     ///< no longer wanted
+    std::vector<Address> addresses;             ///< whose uses have changed
+    std::vector<std::uint32_t> backends;        ///< whose uses have changed
+    std::vector<std::uint32_t> names;           ///< whose uses have become fewer
+  };
+
+  void compare(const Desired& desired, Work& work);
+  void reserve(const Work& work);
+  void place_changed(Work& work, Changes& changes);
+  void give_up_found(Work& work, Changes& changes);
+  void settle(Work& work);
+
+  [[nodiscard]] std::string why_not(const ServicePort& port, const Place* before, Clock::time_point now);
+  [[nodiscard]] std::optional<ServicePort> as_found(const ServicePort& port) const;
+  bool place(const ServicePort& port, Work& work);
+  void give_up(const ServicePort& port, const Place& place, Work& work);
 
   std::uint32_t service_id(const std::string& name, Plan& plan);
-  std::uint32_t backend_index(std::uint32_t service, const Endpoint& endpoint, Protocol protocol, bool terminating,
-                              Plan& plan, Clock::time_point now);
   std::vector<std::uint32_t> use_backends(std::uint32_t service, const ServicePort& port,
-                                          const std::vector<Endpoint>& endpoints, bool draining, Plan& plan,
-                                          Clock::time_point now);
-  std::uint64_t slots_for(const Placed& placed, const Placed* before, Plan& plan, Clock::time_point now);
+                                          const std::vector<Endpoint>& endpoints, Work& work);
+  [[nodiscard]] std::vector<std::uint32_t> known_backends(const ServicePort& port,
+                                                          const std::vector<Endpoint>& endpoints) const;
+  [[nodiscard]] std::optional<std::uint64_t> slots_of(const ServicePort& port,
+                                                      const std::vector<std::uint32_t>& backends,
+                                                      const Place* before) const;
+  std::uint64_t take_slots(const std::vector<std::uint32_t>& backends, Work& work);
+  [[nodiscard]] const hp_service* found_service(const ServicePort& port) const;
   [[nodiscard]] bool found_holds(std::uint64_t slots, const std::vector<std::uint32_t>& backends) const;
-  void stop_using_backend(std::uint32_t index, Plan& plan, Clock::time_point now);
-  void stop_using_name(std::uint32_t service, Plan& plan);
   void free_slots(std::uint64_t slots, Clock::time_point now);
-  void settle_gate(const Address& address, Plan& plan);
-  void set_service(const Frontend& frontend, const hp_service& service, Plan& plan);
+
+  void settle_address(const Address& address, Plan& plan);
+  void settle_backend(std::uint32_t index, Work& work);
+  void settle_name(std::uint32_t service, Plan& plan);
 
   // What the maps hold.
-  ByBytes<hp_addr, std::uint32_t> gate_;  // roles
   ByBytes<hp_frontend, hp_service> services_;
   std::vector<hp_backend> backends_;
   std::unordered_map<std::uint32_t, std::string> names_;
   std::uint32_t max_services_ = 0;
+  std::uint32_t max_names_ = 0;
 
   // Who uses it.
-  std::map<PortKey, Placed> placed_;
-  ByBytes<hp_frontend, PortKey> owner_;
+  Placed placed_;
+  ByBytes<hp_frontend, std::uint64_t> owner_;               // id of the place that services_' entry is of
   std::unordered_map<std::string, std::uint32_t> ids_;      // of names_
   ByBytes<hp_backend, std::uint32_t> backend_by_identity_;  // index; state and epoch of the key are zero
-  std::vector<std::uint32_t> backend_uses_;
+  std::vector<BackendUses> backend_uses_;
   std::unordered_map<std::uint32_t, std::uint32_t> name_uses_;
-  std::unordered_map<Address, AddressUses> address_uses_;
+  std::unordered_map<Address, AddressUses> addresses_;
 
   Room slot_room_;
   Room backend_room_;
   std::uint32_t next_service_ = 1;
+  std::uint64_t next_place_ = 1;
   std::uint32_t generation_ = 0;
 
   // What was found at the start, until the first plan has adopted or removed it.

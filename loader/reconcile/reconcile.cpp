@@ -24,20 +24,23 @@ std::string title(const std::string& service, const std::string& port_name) {
   return port_name.empty() ? service : service + " " + port_name;
 }
 
+std::string list(const std::vector<Frontend>& frontends) {
+  std::string text;
+  for (const auto& frontend : frontends) text += (text.empty() ? "" : ", ") + describe(frontend);
+  return text;
+}
+
 }  // namespace
 
 std::string describe(const PortChange& change) {
-  std::string text = title(change.service, change.port_name) + " " + to_string(change.kind) + ":";
-  for (const auto& frontend : change.frontends) text += " " + describe(frontend) + ",";
-  if (change.kind == PortChange::Kind::kRemoved) {
-    text.pop_back();
-    return text;
-  }
-  return text + " " + std::to_string(change.endpoints) + (change.endpoints == 1 ? " endpoint" : " endpoints");
+  const std::string text =
+      title(change.service, change.port_name) + " " + to_string(change.kind) + ": " + list(change.frontends);
+  if (change.kind == PortChange::Kind::kRemoved) return text;
+  return text + ", " + std::to_string(change.endpoints) + (change.endpoints == 1 ? " endpoint" : " endpoints");
 }
 
 std::string describe(const Refusal& refusal) {
-  return title(refusal.service, refusal.port_name) + " refused: " + refusal.why;
+  return title(refusal.service, refusal.port_name) + " refused: " + list(refusal.frontends) + ": " + refusal.why;
 }
 
 Reconciler::Reconciler(const Maps& maps, std::unique_ptr<Planner> planner)

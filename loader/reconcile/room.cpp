@@ -6,8 +6,9 @@
 
 namespace hairpin {
 
-void Room::occupy(std::uint32_t base, std::uint32_t count) {
+bool Room::occupy(std::uint32_t base, std::uint32_t count) {
   const std::uint32_t end = base + count;
+  std::uint32_t was_free = 0;
   auto range = free_.upper_bound(base);
   if (range != free_.begin()) --range;
   while (range != free_.end() && range->first < end) {
@@ -18,9 +19,11 @@ void Room::occupy(std::uint32_t base, std::uint32_t count) {
       continue;
     }
     range = free_.erase(range);
+    was_free += std::min(free_end, end) - std::max(free_base, base);
     if (free_base < base) free_.emplace(free_base, base - free_base);
     if (free_end > end) free_.emplace(end, free_end - end);
   }
+  return was_free == count;
 }
 
 std::optional<std::uint32_t> Room::take(std::uint32_t count, Clock::time_point now) {

@@ -25,8 +25,8 @@ class Room {
     if (first < end) free_.emplace(first, end - first);
   }
 
-  /// Takes a range that is known to be in use already.
-  void occupy(std::uint32_t base, std::uint32_t count);
+  /// Takes a range that is known to be in use already; false if some of it was taken before.
+  bool occupy(std::uint32_t base, std::uint32_t count);
 
   /// The base of a free range of that size; nothing if there is none.
   std::optional<std::uint32_t> take(std::uint32_t count, Clock::time_point now);

@@ -46,6 +46,19 @@ Result<AgentLock> take_lock(const std::filesystem::path& bpffs) {
   return fail("start on " + bpffs.string(), who + " is running there", "stop it first, or set bpffs to another folder");
 }
 
+/// Tells hairpinctl who we are and how far.
+void publish(const Maps& maps, bool synced) {
+  auto config = maps.config.find(kOnly);
+  if (!config || !*config) {
+    spdlog::error("hp_config cannot be read");
+    return;
+  }
+  hp_config updated = **config;
+  updated.agent_pid = static_cast<std::uint32_t>(getpid());
+  updated.agent_synced = synced ? 1 : 0;
+  if (auto put = maps.config.put(kOnly, updated); !put) spdlog::error("{}", put.error().to_string());
+}
+
 }  // namespace
 
 Result<Config> ConfigFile::read() const {
@@ -67,6 +80,8 @@ Result<std::unique_ptr<Agent>> Agent::start(ConfigFile file, Config config) {
   spdlog::set_level(spdlog_level(config.log.level));
   auto lock = take_lock(config.bpffs);
   if (!lock) return fail(std::move(lock).error());
+  // What a predecessor that was killed had said of itself is not true of us.
+  if (auto before = Dataplane::open(config.bpffs); before) publish(before->maps(), false);
   auto dataplane = Dataplane::load(
       {.bpffs = config.bpffs, .limits = config.limits, .redirect = config.redirect, .idle = IdleLimits{}});
   if (!dataplane) return fail(std::move(dataplane).error());
@@ -77,7 +92,7 @@ Result<std::unique_ptr<Agent>> Agent::start(ConfigFile file, Config config) {
 
   std::unique_ptr<Agent> agent{new Agent{std::move(file), std::move(config), std::move(*lock), std::move(*dataplane),
                                          std::move(*links), std::move(*loop)}};
-  agent->publish_synced();
+  publish(agent->dataplane_.maps(), false);
   if (auto following = agent->follow_sources(); !following) return fail(std::move(following).error());
   return agent;
 }
@@ -116,7 +131,7 @@ void Agent::sync() {
   if (services_known_ && !attached) try_again_later();
   if (attached && !synced_) {
     synced_ = true;
-    publish_synced();
+    publish(dataplane_.maps(), true);
     spdlog::info("synced: {} pods attached", attached_.size());
   }
 }
@@ -257,18 +272,6 @@ void Agent::reload() {
     sync();
   }
   sd_notify(0, "READY=1");
-}
-
-void Agent::publish_synced() {
-  auto config = dataplane_.maps().config.find(kOnly);
-  if (!config || !*config) {
-    spdlog::error("hp_config cannot be read");
-    return;
-  }
-  hp_config updated = **config;
-  updated.agent_pid = static_cast<std::uint32_t>(getpid());
-  updated.agent_synced = synced_ ? 1 : 0;
-  if (auto put = dataplane_.maps().config.put(kOnly, updated); !put) spdlog::error("{}", put.error().to_string());
 }
 
 }  // namespace hairpin

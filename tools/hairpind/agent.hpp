@@ -54,7 +54,6 @@ class Agent {
   void link_gone(std::uint32_t ifindex);
   void try_again_later();
   void reload();
-  void publish_synced();
 
   ConfigFile file_;
   Config config_;

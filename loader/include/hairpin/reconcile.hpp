@@ -28,6 +28,7 @@ struct PortChange {
 struct Refusal {
   std::string service;
   std::string port_name;
+  std::vector<Frontend> frontends;
   std::string why;
 
   friend bool operator==(const Refusal&, const Refusal&) = default;
@@ -42,7 +43,8 @@ struct Changes {
 /// "added", "changed", "removed".
 const char* to_string(PortChange::Kind kind);
 
-/// One line for people: "shop/web http added: 10.96.0.10:80/TCP, 2 endpoints".
+/// One line for people: "shop/web http added: 10.96.0.10:80/TCP, 2 endpoints", "shop/web http refused:
+/// 10.96.0.10:80/TCP: no room for its endpoints (limits.backends)".
 std::string describe(const PortChange& change);
 std::string describe(const Refusal& refusal);
 
