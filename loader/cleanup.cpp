@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <set>
 #include <string_view>
+#include <utility>
 
 #include "hairpin/dataplane.hpp"
 #include "hairpin/fd.hpp"
@@ -29,7 +30,7 @@ struct Found {
 
 class Cleanup {
  public:
-  explicit Cleanup(const CleanupOptions& options) : options_{options} {}
+  explicit Cleanup(CleanupOptions options) : options_{std::move(options)} {}
 
   void remove_programs(const std::vector<Link>& links) {
     for (const auto& found : find_programs(links)) {

@@ -26,7 +26,7 @@ bool is_name(std::string_view name, std::size_t longest, bool dots) {
   const auto fits = [&](char c) {
     return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || (c == '.' && dots);
   };
-  return !name.empty() && name.size() <= longest && std::all_of(name.begin(), name.end(), fits);
+  return !name.empty() && name.size() <= longest && std::ranges::all_of(name, fits);
 }
 
 const yaml::Position& position_of(const Node& parent, std::string_view key) {
