@@ -33,7 +33,7 @@ std::string list(const std::vector<Frontend>& frontends) {
 }  // namespace
 
 std::string describe(const PortChange& change) {
-  const std::string text =
+  std::string text =
       title(change.service, change.port_name) + " " + to_string(change.kind) + ": " + list(change.frontends);
   if (change.kind == PortChange::Kind::kRemoved) return text;
   return text + ", " + std::to_string(change.endpoints) + (change.endpoints == 1 ? " endpoint" : " endpoints");
