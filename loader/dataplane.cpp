@@ -284,6 +284,25 @@ Result<void> Dataplane::attach(const Link& link, const Hook& hook) {
         hook.attach(link.ifindex, direction, program(direction), pins::link(bpffs_, link.ifindex, direction));
     if (!attached) return attached;
   }
+  return leave_other_hooks(link, hook);
+}
+
+/// The config may ask for another hook than the one before: two of each program would translate twice.
+Result<void> Dataplane::leave_other_hooks(const Link& link, const Hook& hook) const {
+  for (const auto& other : all_hooks()) {
+    if (other->kind() == hook.kind()) continue;
+    auto attachments = other->list(link.ifindex);
+    if (!attachments) return fail(std::move(attachments).error());
+    for (const auto& attachment : *attachments) {
+      if (!is_ours(attachment.program_id)) continue;
+      if (auto removed = other->detach(link.ifindex, link.name, attachment); !removed) {
+        return fail(std::move(removed).error());
+      }
+      if (other->kind() != HookKind::kTcx) continue;
+      std::error_code ignored;
+      std::filesystem::remove(pins::link(bpffs_, link.ifindex, attachment.direction), ignored);
+    }
+  }
   return {};
 }
 
