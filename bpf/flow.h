@@ -19,7 +19,6 @@
 #include "bpf/service.h"
 
 #define FLOW_PROBES 64 /* elements looked at to find one that can be reused */
-#define TAKE_TRIES 4   /* elements tried to take, where other CPUs are faster */
 #define PORT_PROBES 32 /* source ports tried, the client's own first */
 #define PORT_FIRST 1024
 #define PORT_COUNT (65536 - PORT_FIRST)
@@ -162,63 +161,83 @@ static __always_inline __u32 element_at(const struct hp_interface *interface, __
 	return interface->chunks[chunk] * config.chunk_size + place % config.chunk_size;
 }
 
-/* Gives the pod another chunk; returns the place of the chunk's first element, or NO_ELEMENT. */
-static __always_inline __u32 grow(struct hp_interface *interface)
+/* Gives the pod another chunk, unless another CPU has done so since there were `count`. Returns whether there is one.
+ */
+static __always_inline bool grow(struct hp_interface *interface, __u32 count)
 {
-	__u32 chunk, count;
-	bool grown = false;
+	__u32 chunk;
+	bool ours;
 
-	if (interface->chunk_count >= HP_CHUNKS_PER_POD || bpf_map_pop_elem(&hp_chunks, &chunk))
-		return NO_ELEMENT;
+	if (count >= HP_CHUNKS_PER_POD || bpf_map_pop_elem(&hp_chunks, &chunk))
+		return false;
 	bpf_spin_lock(&interface->lock);
-	count = interface->chunk_count;
-	if (count < HP_CHUNKS_PER_POD) {
+	ours = interface->chunk_count == count;
+	if (ours) {
 		interface->chunks[count] = (__u16)chunk;
 		interface->chunk_count = count + 1;
-		grown = true;
+		interface->hand = count * config.chunk_size;
 	}
 	bpf_spin_unlock(&interface->lock);
-	if (grown)
-		return count * config.chunk_size;
-	bpf_map_push_elem(&hp_chunks, &chunk, 0); /* another CPU was faster, and the pod has all it may have */
-	return NO_ELEMENT;
+	if (!ours)
+		bpf_map_push_elem(&hp_chunks, &chunk, 0);
+	return true;
 }
 
 /*
- * An element for the pod's new flow: a free or expired one, else one of a new chunk, else one that carries nothing yet
- * or nothing any more. NO_ELEMENT: all that was looked at is established.
+ * Takes an element for the pod's new flow: a free or expired one, else one of a new chunk, else one that carries
+ * nothing yet or nothing any more. NO_ELEMENT: all that was looked at is established, or other CPUs were faster.
  */
-__noinline __u32 find_element(__u32 ifindex, __u64 now)
+__noinline __u32 take_element(__u32 ifindex, __u64 now)
 {
 	struct hp_interface *interface = bpf_map_lookup_elem(&hp_interfaces, &ifindex);
-	__u32 total, hand, place, spare = NO_ELEMENT, found = NO_ELEMENT;
+	__u32 spare = NO_ELEMENT, spare_generation = 0;
 
 	if (!interface)
 		return NO_ELEMENT;
-	total = interface->chunk_count * config.chunk_size;
-	hand = interface->hand;
-	for (__u32 i = 0; i < FLOW_PROBES && found == NO_ELEMENT; i++) {
-		const struct hp_flow *flow;
+	for (__u32 pass = 0; pass < 2; pass++) {
+		__u32 count = *(volatile __u32 *)&interface->chunk_count;
+		__u32 total = count * config.chunk_size;
+		__u32 hand = interface->hand;
 
-		/* Not counted on: the verifier would follow every value it can have. */
-		place = (hand + i) % total;
-		flow = flow_at(element_at(interface, place));
-		if (!flow)
-			return NO_ELEMENT;
-		if (flow->state == HP_FLOW_FREE || (in_use(flow) && expired(flow, now)))
-			found = place;
-		else if (spare == NO_ELEMENT && (flow->state == HP_FLOW_NEW || flow->state == HP_FLOW_CLOSING))
-			spare = place;
+		for (__u32 i = 0; i < FLOW_PROBES; i++) {
+			/* Not counted on: the verifier would follow every value it can have. */
+			__u32 place = (hand + i) % total;
+			__u32 index = element_at(interface, place);
+			const struct hp_flow *flow = flow_at(index);
+			__u32 generation;
+
+			if (!flow)
+				return NO_ELEMENT;
+			/* First: if it moves on while we look at the rest, it is not taken. */
+			generation = generation_of(flow);
+			barrier();
+			if (flow->state == HP_FLOW_FREE || (in_use(flow) && expired(flow, now))) {
+				if (!take(index, generation))
+					continue;
+				interface->hand = place + 1;
+				return index;
+			}
+			if (spare == NO_ELEMENT && (flow->state == HP_FLOW_NEW || flow->state == HP_FLOW_CLOSING)) {
+				spare = place;
+				spare_generation = generation;
+			}
+		}
+		interface->hand = hand + FLOW_PROBES;
+		if (!grow(interface, count))
+			break;
 	}
-	interface->hand = hand + FLOW_PROBES;
-	if (found == NO_ELEMENT)
-		found = grow(interface);
-	if (found == NO_ELEMENT)
-		found = spare;
-	if (found == NO_ELEMENT)
+	if (spare == NO_ELEMENT)
 		return NO_ELEMENT;
-	interface->hand = found + 1;
-	return element_at(interface, found);
+	interface->hand = spare + 1;
+	spare = element_at(interface, spare);
+	return take(spare, spare_generation) ? spare : NO_ELEMENT;
+}
+
+/* Adds what leads to a flow; -EEXIST where something does already. */
+static __always_inline int add_tuple(const struct hp_tuple *tuple, const struct hp_flow_ref *ref)
+{
+	/* Before 6.4 the upper half of what the helper leaves is anything: the map's own function returned an int. */
+	return (int)bpf_map_update_elem(&hp_tuples, tuple, ref, BPF_NOEXIST);
 }
 
 /*
@@ -230,7 +249,7 @@ __noinline int claim_reply(__u32 index)
 	struct hp_flow_ref ref = {.flow = index << 1 | HP_REPLY};
 	struct hp_flow *flow = flow_at(index);
 	struct hp_tuple *request, *reply;
-	long error = -EEXIST;
+	int error = -EEXIST;
 	__u32 start;
 
 	if (!flow)
@@ -244,42 +263,24 @@ __noinline int claim_reply(__u32 index)
 				bpf_htons((__u16)(PORT_FIRST + ((start + i * PORT_STRIDE) & 0xffff) % PORT_COUNT));
 		if (same_tuple(request, reply) || (flow->backend && bpf_map_lookup_elem(&hp_direct, reply)))
 			continue;
-		error = bpf_map_update_elem(&hp_tuples, reply, &ref, BPF_NOEXIST);
+		error = add_tuple(reply, &ref);
 	}
-	return (int)error;
+	return error;
 }
 
 /* Claims both directions' places. */
 static __always_inline enum hp_reason claim_places(const struct hp_flow *flow, __u32 index)
 {
 	struct hp_flow_ref ref = {.flow = index << 1 | HP_REQUEST};
-	long error = claim_reply(index);
+	int error = claim_reply(index);
 
 	if (error)
 		return error == -EEXIST ? HP_REASON_PORTS_TAKEN : HP_REASON_TUPLES_FULL;
-	error = bpf_map_update_elem(&hp_tuples, &flow->tuple[HP_REQUEST], &ref, BPF_NOEXIST);
+	error = add_tuple(&flow->tuple[HP_REQUEST], &ref);
 	if (!error)
 		return HP_REASON_NONE;
 	bpf_map_delete_elem(&hp_tuples, &flow->tuple[HP_REPLY]);
 	return error == -EEXIST ? HP_REASON_FLOW_CONTENDED : HP_REASON_TUPLES_FULL;
-}
-
-/* Finds an element and takes it; other CPUs that open flows of this pod may be after the same one. */
-static __always_inline struct hp_flow *take_element(__u32 ifindex, __u64 now, struct hit *hit)
-{
-	struct hp_flow *flow = NULL;
-	bool taken = false;
-
-	for (__u32 i = 0; i < TAKE_TRIES && !taken; i++) {
-		hit->index = find_element(ifindex, now);
-		flow = flow_at(hit->index);
-		if (!flow)
-			return NULL;
-		hit->generation = generation_of(flow) + 1;
-		taken = take(hit->index, hit->generation - 1);
-	}
-	hit->direction = HP_REQUEST;
-	return taken ? flow : NULL;
 }
 
 /* Opens a flow from the packet to the target; on success the hit is the packet's, as if it had been found. */
@@ -293,9 +294,12 @@ static __noinline enum hp_reason open_flow(const struct hp_tuple *request, const
 
 	if (!bpf_map_lookup_elem(&hp_interfaces, &ifindex))
 		return HP_REASON_NO_INTERFACE;
-	flow = take_element(ifindex, now, hit);
+	hit->index = take_element(ifindex, now);
+	hit->direction = HP_REQUEST;
+	flow = flow_at(hit->index);
 	if (!flow)
 		return HP_REASON_FLOWS_FULL;
+	hit->generation = generation_of(flow);
 
 	flow->tuple[HP_REQUEST] = *request;
 	flow->tuple[HP_REPLY] = *request; /* protocol, interface */

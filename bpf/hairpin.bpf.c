@@ -32,10 +32,10 @@ static __always_inline bool opens_flow(const struct packet *packet)
 	return packet->tuple.protocol != HP_TCP || (packet->tcp_flags & (TCP_SYN | TCP_ACK)) == TCP_SYN;
 }
 
-/* A port used again after its connection closed, or a datagram whose endpoint went away, chooses again. */
+/* A port used again after its connection closed, or whose endpoint went away, chooses again. */
 static __always_inline bool begins_anew(const struct packet *packet, const struct hp_flow *flow, bool gone)
 {
-	return opens_flow(packet) && (packet->tuple.protocol == HP_TCP ? flow->state == HP_FLOW_CLOSING : gone);
+	return opens_flow(packet) && (gone || flow->state == HP_FLOW_CLOSING);
 }
 
 /* Where a packet without a flow goes that may open one. */
@@ -92,7 +92,7 @@ static __noinline enum decision decide(const struct packet *packet, __u32 roles,
 		bool gone = hit->direction == HP_REQUEST && backend_gone(flow);
 
 		if (lookup == LOOKUP_FOUND && !begins_anew(packet, flow, gone)) {
-			if (gone) {
+			if (gone && !(packet->tcp_flags & TCP_RST)) { /* a reset is not answered (RFC 9293, 3.5.2) */
 				*reason = HP_REASON_BACKEND_GONE;
 				return DECISION_REFUSE;
 			}

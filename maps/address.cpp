@@ -7,7 +7,7 @@ namespace hairpin {
 
 namespace {
 
-const __be32 kMappedPrefix = htonl(0xffff);
+constexpr __be32 kMappedPrefix = __builtin_bswap32(0xffff);  // not htonl: no initialisation at start
 
 }  // namespace
 

@@ -154,16 +154,24 @@ void check_gone(Bench& bench, const Socket& client, const Socket& frontend, cons
   bench.tables.raise_epoch(old_endpoint);
   bench.publish();
 
-  constexpr std::uint8_t kFlags[] = {kAck, kAck | kPsh, kAck | kFin, kSyn};
+  constexpr std::uint8_t kFlags[] = {kAck, kAck | kPsh, kAck | kFin, kSyn | kAck};
   for (const std::uint8_t flags : kFlags) {
     const Packet packet = tcp(client, frontend, flags, "data");
     check_outcome(bench.from_pod(packet), kRedirect, reset_of(packet));
   }
   CHECK(bench.program().counter(Reason::HP_REASON_BACKEND_GONE) == 4);
 
-  // The datagram of the old flow, and a new TCP connection: both find the new endpoint.
+  // A reset is not answered by another: it goes where the flow led.
+  const Packet reset = tcp(client, frontend, kRst);
+  const bool was_self = old_endpoint.address == client.address;
+  const Packet passed = reset.between({was_self ? frontend.address : client.address, client.port}, old_endpoint);
+  check_outcome(bench.from_pod(reset), was_self ? kRedirect : kPass, was_self ? passed.turned() : passed);
+  CHECK(bench.program().counter(Reason::HP_REASON_BACKEND_GONE) == 4);
+
+  // The datagram of the old flow, its port used again, and a new TCP connection: all find the new endpoint.
   const bool self = new_endpoint.address == client.address;
-  for (const Packet& packet : {udp(client, frontend, "again"), tcp({client.address, 40001}, frontend, kSyn)}) {
+  for (const Packet& packet :
+       {udp(client, frontend, "again"), tcp(client, frontend, kSyn), tcp({client.address, 40001}, frontend, kSyn)}) {
     const Packet expected = packet.between({self ? frontend.address : client.address, packet.from.port}, new_endpoint);
     check_outcome(bench.from_pod(packet), self ? kRedirect : kPass, self ? expected.turned() : expected);
     bench.check_tables();

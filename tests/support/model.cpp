@@ -205,9 +205,9 @@ Outcome Model::from_pod(const Bytes& frame, std::uint32_t ifindex, Time now) {
     const auto [element, direction] = place->second;
     Flow& flow = flows_.at(element);
     const bool gone = direction == Direction::kRequest && backend_gone(flow);
-    const bool replaced = may_open && (tcp ? flow.state == HP_FLOW_CLOSING : gone);
+    const bool replaced = may_open && (gone || flow.state == HP_FLOW_CLOSING);
     if (!expired(flow, now) && !replaced) {
-      if (gone) return refuse(frame, *packet, Reason::HP_REASON_BACKEND_GONE);
+      if (gone && !(tcp && (packet->flags & kRst) != 0)) return refuse(frame, *packet, Reason::HP_REASON_BACKEND_GONE);
       follow(flow, direction, *packet, now);
       return translate(frame, *packet, flow, direction);
     }
