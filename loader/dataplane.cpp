@@ -32,7 +32,7 @@ struct MapSize {
 std::vector<MapSize> map_sizes(const hairpin_bpf& skeleton, const Config::Limits& limits) {
   const auto& maps = skeleton.maps;
   return {
-      {maps.hp_frontends, limits.services + limits.backends},
+      {maps.hp_frontends, 2 * (limits.services + limits.backends)},  // in use, and resting (loader/reconcile/gate.hpp)
       {maps.hp_services, limits.services},
       {maps.hp_slots, 2 * limits.backends},
       {maps.hp_backends, limits.backends + 1},

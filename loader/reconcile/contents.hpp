@@ -20,6 +20,7 @@ struct Contents {
   std::vector<hp_slot> slots;        ///< by index, all of them
   std::vector<hp_backend> backends;  ///< by index, all of them
   std::vector<std::pair<std::uint32_t, hp_name>> names;
+  std::uint32_t max_gate = 0;
   std::uint32_t max_services = 0;
   std::uint32_t max_names = 0;
 };
@@ -31,10 +32,10 @@ struct Plan {
   std::vector<std::pair<std::uint32_t, hp_name>> names;
   std::vector<std::pair<std::uint32_t, hp_backend>> backends;
   std::vector<std::pair<std::uint32_t, hp_slot>> slots;
-  std::vector<std::pair<hp_addr, hp_gate>> gate;             ///< further roles, those that end included
+  std::vector<std::pair<hp_addr, hp_gate>> gate;             ///< further roles, those that rest included
   std::vector<std::pair<hp_frontend, hp_service>> services;  ///< the switch
   std::vector<hp_frontend> services_gone;
-  std::vector<std::pair<hp_addr, hp_gate>> gate_less;  ///< roles that are left
+  std::vector<std::pair<hp_addr, hp_gate>> gate_less;  ///< roles that are left, where others have rested long enough
   std::vector<hp_addr> gate_gone;
   std::vector<std::pair<std::uint32_t, hp_backend>> backends_gone;  ///< epoch raised: ends the flows to them
   std::vector<std::uint32_t> names_gone;
@@ -91,6 +92,7 @@ Result<void> erase_all(const Table& table, const std::vector<Key>& keys) {
 template <typename Maps>
 Result<Contents> read_contents(const Maps& maps) {
   Contents read;
+  read.max_gate = maps.frontends.max_entries();
   read.max_services = maps.services.max_entries();
   read.max_names = maps.names.max_entries();
   if (auto done = contents::read_hash(maps.frontends, read.gate); !done) return fail(std::move(done).error());

@@ -81,10 +81,10 @@ Planner::Planner(const Contents& contents)
       max_services_{contents.max_services},
       max_names_{contents.max_names},
       backend_uses_(contents.backends.size()),
+      gate_{contents},
       slot_room_{0, std::min(kMaxSlots, static_cast<std::uint32_t>(contents.slots.size()))},
       backend_room_{1, static_cast<std::uint32_t>(contents.backends.size())},
       found_slots_{contents.slots} {
-  for (const auto& [address, gate] : contents.gate) addresses_[Address{address}].roles = gate.roles;
   for (const auto& [frontend, service] : contents.services) {
     services_[frontend] = service;
     next_service_ = std::max(next_service_, service.service + 1);
@@ -172,7 +172,7 @@ void Planner::reserve(const Work& work) {
   services_.reserve(services_.size() + frontends);
   owner_.reserve(owner_.size() + frontends);
   backend_by_identity_.reserve(backend_by_identity_.size() + endpoints);
-  addresses_.reserve(addresses_.size() + frontends + endpoints);
+  gate_.reserve(frontends + endpoints);
 }
 
 void Planner::place_changed(Work& work, Changes& changes) {
@@ -273,13 +273,11 @@ bool Planner::place(const ServicePort& port, Work& work) {
       const Endpoint& endpoint = endpoints->at(i);
       const auto state = endpoint.terminating ? HP_BACKEND_TERMINATING : HP_BACKEND_ACTIVE;
       is_change = is_change || backends_.at(indexes[i]).state != state;
-      ++addresses_[endpoint.address].as_endpoint;
-      work.addresses.push_back(endpoint.address);
+      gate_.use(endpoint.address, HP_ROLE_ENDPOINT);
     }
   }
   for (const auto& frontend : port.frontends) {
-    ++addresses_[frontend.address].as_frontend;
-    work.addresses.push_back(frontend.address);
+    gate_.use(frontend.address, HP_ROLE_FRONTEND);
     const hp_frontend key = raw(frontend);
     const hp_service service{
         .slots = place.slots, .service = place.service, .kind = static_cast<std::uint8_t>(frontend.kind), .pad = {}};
@@ -308,18 +306,16 @@ void Planner::give_up(const ServicePort& port, const Place& place, Work& work) {
       services_.erase(owner->first);
       owner_.erase(owner);
     }
-    --addresses_[frontend.address].as_frontend;
-    work.addresses.push_back(frontend.address);
+    gate_.leave(frontend.address, HP_ROLE_FRONTEND);
   }
   for (const auto* endpoints : {&port.endpoints, &port.draining}) {
     const auto& indexes = endpoints == &port.endpoints ? place.backends : place.draining;
     for (std::size_t i = 0; i < endpoints->size(); ++i) {
       const Endpoint& endpoint = endpoints->at(i);
-      --addresses_[endpoint.address].as_endpoint;
+      gate_.leave(endpoint.address, HP_ROLE_ENDPOINT);
       BackendUses& uses = backend_uses_.at(indexes[i]);
       --uses.all;
       if (!endpoint.terminating) --uses.active;
-      work.addresses.push_back(endpoint.address);
     }
     append(work.backends, indexes);
   }
@@ -350,7 +346,6 @@ void Planner::give_up_found(Work& work, Changes& changes) {
     std::ranges::sort(port.frontends);
     changes.ports.push_back(std::move(port));
   }
-  for (const auto& [address, uses] : addresses_) work.addresses.push_back(address);
   for (std::uint32_t index = 1; index < backends_.size(); ++index) {
     if (backends_[index].state != HP_BACKEND_FREE) work.backends.push_back(index);
   }
@@ -362,27 +357,9 @@ void Planner::give_up_found(Work& work, Changes& changes) {
 }
 
 void Planner::settle(Work& work) {
-  for (const auto& address : work.addresses) settle_address(address, work.plan);
+  gate_.settle(work.plan, work.now);
   for (const auto index : work.backends) settle_backend(index, work);
   for (const auto service : work.names) settle_name(service, work.plan);
-}
-
-/// Makes the gate's entry what the address's uses ask for. Roles are added at once and taken away at the end.
-void Planner::settle_address(const Address& address, Plan& plan) {
-  const auto entry = addresses_.find(address);
-  if (entry == addresses_.end()) return;
-  AddressUses& uses = entry->second;
-  const std::uint32_t before = uses.roles;
-  uses.roles = 0;
-  if (uses.as_frontend > 0) uses.roles |= HP_ROLE_FRONTEND;
-  if (uses.as_endpoint > 0) uses.roles |= HP_ROLE_ENDPOINT;
-  if ((uses.roles & ~before) != 0) plan.gate.emplace_back(address.raw(), hp_gate{.roles = uses.roles | before});
-  if (uses.roles == 0) {
-    if (before != 0) plan.gate_gone.push_back(address.raw());
-    addresses_.erase(entry);
-  } else if ((before & ~uses.roles) != 0) {
-    plan.gate_less.emplace_back(address.raw(), hp_gate{.roles = uses.roles});
-  }
 }
 
 void Planner::settle_backend(std::uint32_t index, Work& work) {

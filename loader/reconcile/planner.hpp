@@ -14,6 +14,7 @@
 #include "hairpin/reconcile.hpp"
 #include "loader/reconcile/by_bytes.hpp"
 #include "loader/reconcile/contents.hpp"
+#include "loader/reconcile/gate.hpp"
 #include "loader/reconcile/room.hpp"
 
 namespace hairpin {
@@ -48,12 +49,6 @@ class Planner {
 
   using Placed = std::map<ServicePort, Place, PortOrder>;
 
-  struct AddressUses {
-    std::uint32_t as_frontend = 0;
-    std::uint32_t as_endpoint = 0;
-    std::uint32_t roles = 0;  ///< in the gate now
-  };
-
   struct BackendUses {
     std::uint32_t all = 0;
     std::uint32_t active = 0;  ///< by ports that want it to take new flows and don't see it terminating
@@ -66,7 +61,6 @@ class Planner {
     std::vector<const ServicePort*> changed;    ///< not placed, or not like this
     std::vector<Placed::node_type> superseded;  ///< by another place of the same port
     std::vector<Placed::node_type> removed;     ///< no longer wanted
-    std::vector<Address> addresses;             ///< whose uses have changed
     std::vector<std::uint32_t> backends;        ///< whose uses have changed
     std::vector<std::uint32_t> names;           ///< whose uses have become fewer
   };
@@ -95,7 +89,6 @@ class Planner {
   [[nodiscard]] bool found_holds(std::uint64_t slots, const std::vector<std::uint32_t>& backends) const;
   void free_slots(std::uint64_t slots, Clock::time_point now);
 
-  void settle_address(const Address& address, Plan& plan);
   void settle_backend(std::uint32_t index, Work& work);
   void settle_name(std::uint32_t service, Plan& plan);
 
@@ -113,8 +106,8 @@ class Planner {
   ByBytes<hp_backend, std::uint32_t> backend_by_identity_;  // index; state and epoch of the key are zero
   std::vector<BackendUses> backend_uses_;
   std::unordered_map<std::uint32_t, std::uint32_t> name_uses_;
-  std::unordered_map<Address, AddressUses> addresses_;
 
+  Gate gate_;
   Room slot_room_;
   Room backend_room_;
   std::uint32_t next_service_ = 1;

@@ -89,7 +89,7 @@ class FakeTable {
 /// The maps that the reconciler writes, sized as the loader sizes them.
 struct FakeMaps {
   FakeMaps(std::uint32_t max_services, std::uint32_t max_backends)
-      : frontends{max_services + max_backends},
+      : frontends{2 * (max_services + max_backends)},
         services{max_services},
         slots{2 * max_backends, true},
         backends{max_backends + 1, true},

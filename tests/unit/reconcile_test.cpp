@@ -119,6 +119,17 @@ Seen wanted(const Desired& desired) {
   return seen;
 }
 
+std::map<Address, std::uint32_t> wanted_roles(const Desired& desired) {
+  std::map<Address, std::uint32_t> roles;
+  for (const auto& each : desired) {
+    for (const auto& frontend : each.frontends) roles[frontend.address] |= HP_ROLE_FRONTEND;
+    for (const auto* list : {&each.endpoints, &each.draining}) {
+      for (const auto& endpoint : *list) roles[endpoint.address] |= HP_ROLE_ENDPOINT;
+    }
+  }
+  return roles;
+}
+
 /// service, endpoint, protocol -> index and epoch: a flow goes on as long as these stay.
 using Lives = std::map<std::string, std::pair<std::uint32_t, std::uint32_t>>;
 
@@ -167,6 +178,7 @@ class Node {
     planner.emplace(read_contents(maps).value());
     // What a process does not know it can't keep from: a restart takes longer than any reader stays.
     now += kRest;
+    for (auto& [role, last] : roles_used) last = now;  // nor when others last used a role
   }
 
   /// Dies after that many writes, if it is given. Returns what it would have reported.
@@ -176,6 +188,11 @@ class Node {
     const Lives lived = lives(maps, ignored);
     after = wanted(desired);
     may_go.clear();
+    for (const auto& [at, roles] : wanted_roles(desired)) {
+      for (const std::uint32_t role : {HP_ROLE_FRONTEND, HP_ROLE_ENDPOINT}) {
+        if ((roles & role) != 0) roles_used[{at, role}] = now;
+      }
+    }
     writes = 0;
     writes_left = dies_after;
     Changes changes;
@@ -237,6 +254,22 @@ class Node {
     }
   }
 
+  /// What nobody uses any more may stay, for a while.
+  void check_resting_roles() {
+    for (const auto& [key, gate] : maps.frontends.entries) {
+      for (const std::uint32_t role : {HP_ROLE_FRONTEND, HP_ROLE_ENDPOINT}) {
+        if ((gate.roles & role) == 0) continue;
+        const Address at{key};
+        const auto last = roles_used.find({at, role});
+        if (last == roles_used.end()) {
+          faults.push_back(at.to_string() + " has a role that it never had");
+        } else if (now - last->second > kRolesRest) {
+          faults.push_back(at.to_string() + " has a role for too long");
+        }
+      }
+    }
+  }
+
   void check_step() {
     if (!whole_before) return;
     const Seen seen = look(maps, faults);
@@ -272,27 +305,21 @@ class Node {
   void check_result(const Desired& desired, const Lives& lived) {
     if (look(maps, faults) != wanted(desired)) faults.emplace_back("the result is not what was wanted");
     std::map<std::string, std::uint8_t> states;
-    std::map<std::string, std::uint32_t> roles;
     std::set<std::string> names;
     for (const auto& each : desired) {
       names.insert(each.service);
-      for (const auto& frontend : each.frontends) roles[frontend.address.to_string()] |= HP_ROLE_FRONTEND;
       for (const auto* list : {&each.endpoints, &each.draining}) {
         for (const auto& endpoint : *list) {
-          roles[endpoint.address.to_string()] |= HP_ROLE_ENDPOINT;
           const bool active = list == &each.endpoints && !endpoint.terminating;
           auto& state = states[life(each.service, endpoint.address, endpoint.port, each.frontends.front().protocol)];
           if (state != HP_BACKEND_ACTIVE) state = active ? HP_BACKEND_ACTIVE : HP_BACKEND_TERMINATING;
         }
       }
     }
-    for (const auto& [key, gate] : maps.frontends.entries) {
-      const auto name = Address{key}.to_string();
-      const auto due = roles.find(name);
-      if (due == roles.end() || due->second != gate.roles) faults.push_back(name + " has wrong roles");
-      roles.erase(name);
+    for (const auto& [at, due] : wanted_roles(desired)) {
+      if ((roles_of(maps, at.raw()) & due) != due) faults.push_back(at.to_string() + " lacks roles");
     }
-    for (const auto& [name, due] : roles) faults.push_back(name + " has no roles");
+    if (whole_before) check_resting_roles();
     for (const auto& [id, name] : maps.names.entries) {
       if (names.erase(name.name) == 0)
         faults.push_back(fmt::format("the name {} is there for nothing, or twice", name.name));
@@ -328,6 +355,7 @@ class Node {
   bool stopped = false;
   std::map<std::uint32_t, Clock::time_point> slots_given_up;
   std::map<std::uint32_t, Clock::time_point> backends_given_up;
+  std::map<std::pair<Address, std::uint32_t>, Clock::time_point> roles_used;  // last
 };
 
 std::vector<std::string> texts(const Changes& changes) {
@@ -359,6 +387,9 @@ TEST_CASE("a service comes, changes and goes") {
   CHECK(texts(node.apply({port("shop/web", {web}, {}, "http")})) ==
         Texts{"shop/web http changed: 10.96.0.10:80/TCP, 0 endpoints"});
   CHECK(texts(node.apply({})) == Texts{"shop/web http removed: 10.96.0.10:80/TCP"});
+  CHECK(node.maps.frontends.entries.size() == 3);
+  node.wait(kRolesRest);
+  node.apply({});
   CHECK(node.maps.frontends.entries.empty());
   CHECK(node.maps.services.entries.empty());
   CHECK(node.maps.names.entries.empty());
@@ -395,8 +426,8 @@ TEST_CASE("a changed endpoint writes as little as it touches") {
   node.apply(desired);
   desired[50].endpoints[0] = endpoint("10.1.1.200");
   node.apply(desired);
-  // A backend, two slots, a gate, the service; then a gate and a backend that went.
-  CHECK(node.writes == 7);
+  // A backend, two slots, a gate, the service; then a backend that went.
+  CHECK(node.writes == 6);
 }
 
 TEST_CASE("an endpoint that goes ends its flows, one that terminates keeps them") {
@@ -423,6 +454,76 @@ TEST_CASE("an endpoint that goes ends its flows, one that terminates keeps them"
   node.apply(desired);
   CHECK(backend_of(node, one).state == HP_BACKEND_FREE);
   CHECK(backend_of(node, one).epoch == epoch + 1);
+}
+
+TEST_CASE("an address keeps its role for as long as a flow may be idle after its last use") {
+  Node node;
+  const auto stays = port("shop/web", {frontend("10.96.0.10")}, {endpoint("10.1.0.1")});
+  const auto goes = port("shop/api", {frontend("10.96.0.20")}, {endpoint("10.1.0.1"), endpoint("10.1.0.2")});
+  const auto vip = address("10.96.0.20").raw();
+  const auto endpoint_of_both = address("10.1.0.1").raw();
+  const auto endpoint_of_one = address("10.1.0.2").raw();
+  const auto roles = [&] {
+    return std::tuple{roles_of(node.maps, vip), roles_of(node.maps, endpoint_of_one),
+                      roles_of(node.maps, endpoint_of_both)};
+  };
+  const std::tuple all{HP_ROLE_FRONTEND, HP_ROLE_ENDPOINT, HP_ROLE_ENDPOINT};
+  node.apply({stays, goes});
+  node.apply({stays});
+  CHECK(roles() == all);
+  node.wait(kRolesRest - 1min);
+  node.apply({stays});
+  CHECK(node.writes == 0);
+  CHECK(roles() == all);
+
+  SUBCASE("it goes then") {
+    node.wait(1min);
+    node.apply({stays});
+    CHECK(roles() == std::tuple{0, 0, HP_ROLE_ENDPOINT});
+  }
+  SUBCASE("unless it was used again") {
+    node.apply({stays, goes});
+    node.wait(1min);
+    node.apply({stays});
+    CHECK(roles() == all);
+    node.wait(kRolesRest);
+    node.apply({stays});
+    CHECK(roles() == std::tuple{0, 0, HP_ROLE_ENDPOINT});
+  }
+  SUBCASE("a new agent gives it the time again") {
+    node.restart();
+    node.apply({stays});
+    CHECK(node.writes == 0);
+    node.wait(kRolesRest - 1min);
+    node.apply({stays});
+    CHECK(roles() == all);
+    node.wait(1min);
+    node.apply({stays});
+    CHECK(roles() == std::tuple{0, 0, HP_ROLE_ENDPOINT});
+  }
+  SUBCASE("the role that is used stays when the other goes") {
+    auto both = stays;
+    both.frontends = {frontend("10.1.0.2")};
+    node.apply({both});
+    CHECK(roles_of(node.maps, endpoint_of_one) == (HP_ROLE_FRONTEND | HP_ROLE_ENDPOINT));
+    node.wait(kRolesRest);
+    node.apply({both});
+    CHECK(roles_of(node.maps, endpoint_of_one) == HP_ROLE_FRONTEND);
+  }
+}
+
+TEST_CASE("where the gate has no room left, the role that has rested longest gives way") {
+  constexpr std::uint32_t kServices = 4;
+  constexpr std::uint32_t kBackends = 4;
+  Node node{kServices, kBackends};
+  for (int i = 0; i < 20; ++i) {
+    node.apply({port("shop/web", {frontend(fmt::format("10.96.0.{}", i))}, {endpoint(fmt::format("10.1.0.{}", i))})});
+    node.wait(kRest);
+  }
+  // In use two, resting as many as there may be frontends and backends.
+  CHECK(node.maps.frontends.entries.size() == 2 + kServices + kBackends);
+  CHECK(roles_of(node.maps, address("10.96.0.15").raw()) == HP_ROLE_FRONTEND);
+  CHECK(roles_of(node.maps, address("10.96.0.14").raw()) == 0);
 }
 
 TEST_CASE("an address that moves from one service to another stays in the gate") {
