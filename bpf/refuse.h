@@ -12,8 +12,8 @@
 #include <linux/icmpv6.h>
 #include "bpf/rewrite.h"
 
-#define IPV4_HEADER_MAX 60
-#define QUOTED_L4 8 /* RFC 792: 64 bits of the original datagram; for UDP the whole header */
+#define IPV4_HEADER_MASK 63 /* a header is at most 60 long */
+#define QUOTED_L4 8	    /* RFC 792: 64 bits of the original datagram; for UDP the whole header */
 #define REFUSAL_TTL 64
 /* linux/icmp.h, which cannot be included: it wants the C library's headers. */
 #define ICMP_DEST_UNREACH 3
@@ -88,18 +88,13 @@ static __always_inline struct icmp_unreachable port_unreachable(__u8 type, __u8 
 
 static __noinline bool make_unreachable_v4(struct __sk_buff *skb, const struct packet *packet)
 {
-	__u8 quote[IPV4_HEADER_MAX + QUOTED_L4] = {};
-	__u32 header = packet->l4 - L3_OFFSET;
+	__u8 quote[IPV4_HEADER_MASK + 1 + QUOTED_L4] = {};
+	/* A mask for the upper bound: of two comparisons the compiler makes one, from which verifiers learn neither. */
+	__u32 header = (packet->l4 - L3_OFFSET) & IPV4_HEADER_MASK;
 	struct icmp_unreachable icmp;
 	struct iphdr *ip = (struct iphdr *)quote;
 
-	/* One bound at a time: from the single comparison that the compiler makes of two, 5.10's verifier learns none.
-	 */
-	barrier_var(header);
 	if (header < sizeof(*ip))
-		return false;
-	barrier_var(header);
-	if (header > IPV4_HEADER_MAX)
 		return false;
 	if (bpf_skb_load_bytes(skb, L3_OFFSET, quote, header + QUOTED_L4))
 		return false;
