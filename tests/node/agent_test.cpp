@@ -6,7 +6,9 @@
 #include <signal.h>
 
 #include <fstream>
+#include <thread>
 
+#include "hairpin/agent_lock.hpp"
 #include "tests/support/lab.hpp"
 #include "tests/support/traffic.hpp"
 
@@ -169,6 +171,14 @@ TEST_CASE("one agent a folder; SIGTERM leaves the dataplane, --detach-on-exit do
   again.signal(SIGTERM);
   CHECK(again.wait() == 0);
   CHECK(node.ctl("status", output) == 3);
+}
+
+TEST_CASE("who asks whether an agent is running does not keep one from starting") {
+  const Node node{{.pods = {}}};
+  std::jthread asking{[&](const std::stop_token& stop) {
+    while (!stop.stop_requested()) (void)AgentLock::held(node.bpffs());
+  }};
+  for (int i = 0; i < 1000; ++i) REQUIRE(AgentLock::take(node.bpffs()));
 }
 
 TEST_CASE("hairpind --check, and what is wrong with a config") {

@@ -156,8 +156,8 @@ Node::Node(NodeOptions options) : options_{std::move(options)} {
   fs::create_directories(manifests());
   if (mount("bpf", (folder_ / "bpf").c_str(), "bpf", 0, nullptr) != 0) throw_errno("mount a bpffs");
   std::ofstream{folder_ / "hairpin.yaml"}
-      << fmt::format("source: {{manifests: {}}}\nbpffs: {}\nhook: {}\nredirect: {}\n", manifests().string(),
-                     bpffs().string(), options_.hook, options_.redirect);
+      << fmt::format("source: {{manifests: {}}}\nbpffs: {}\nhook: {}\nredirect: {}\nlimits: {}\n", manifests().string(),
+                     bpffs().string(), options_.hook, options_.redirect, options_.limits);
 
   host_.sh("sysctl -qw net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1 net.ipv6.conf.default.accept_dad=0");
   if (options_.topology == Topology::kBridge) make_bridge();
@@ -244,10 +244,13 @@ void Node::write_manifest(const std::string& name, const std::string& text) cons
 void Node::start_agent() {
   agent_ = std::make_unique<Process>(host_, std::vector<std::string>{HAIRPIND, "--config", folder_ / "hairpin.yaml"},
                                      folder_ / "agent.log");
+  // By its pid: a predecessor that was killed had said of itself that it is synced.
+  const std::string pid = fmt::format("\"pid\": {},", agent_->pid());
   const bool synced = eventually(
       [&] {
         std::string output;
-        return ctl("status -o json", output) == 0 && output.find("\"synced\": true") != std::string::npos;
+        return ctl("status -o json", output) == 0 && output.find(pid) != std::string::npos &&
+               output.find("\"synced\": true") != std::string::npos;
       },
       std::chrono::seconds{60});
   if (!synced) throw std::runtime_error("the agent does not sync: " + agent_log());

@@ -52,6 +52,7 @@ class Process {
   int wait();
 
   [[nodiscard]] bool running();
+  [[nodiscard]] int pid() const { return pid_; }
 
  private:
   int pid_ = -1;
@@ -62,12 +63,13 @@ enum class Topology { kBridge, kRouted };
 
 struct NodeOptions {
   Topology topology = Topology::kBridge;
-  bool port_hairpin = false;       ///< hairpin mode of the bridge's ports
-  bool bridge_netfilter = false;   ///< net.bridge.bridge-nf-call-ip[6]tables
-  bool offloads = true;            ///< checksum and segmentation offload at both ends of each veth
-  std::string hook = "auto";       ///< config key
-  std::string redirect = "auto";   ///< config key
-  std::vector<int> pods{5, 6, 7};  ///< 10.244.1.N and fd00:244:1::N
+  bool port_hairpin = false;      ///< hairpin mode of the bridge's ports
+  bool bridge_netfilter = false;  ///< net.bridge.bridge-nf-call-ip[6]tables
+  bool offloads = true;           ///< checksum and segmentation offload at both ends of each veth
+  std::string hook = "auto";      ///< config key
+  std::string redirect = "auto";  ///< config key
+  std::string limits = "{flows: 16384, services: 256, backends: 1024}";  ///< config key; small maps are made quickly
+  std::vector<int> pods{5, 6, 7};                                        ///< 10.244.1.N and fd00:244:1::N
 };
 
 /// A node: its namespace, its pods, a folder for files, a bpffs. Its interfaces are called vethN.
