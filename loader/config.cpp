@@ -47,7 +47,7 @@ constexpr std::array kLogKeys{"level"sv, "format"sv};
 
 bool is_node_name(std::string_view name) {
   const auto fits = [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '.'; };
-  return !name.empty() && name.size() <= 253 && std::all_of(name.begin(), name.end(), fits);
+  return !name.empty() && name.size() <= 253 && std::ranges::all_of(name, fits);
 }
 
 /// Takes a config from its tree, one method a section.
@@ -100,8 +100,8 @@ class ConfigReader {
     const Node* const source = reader_.map(&root, "source");
     if (source == nullptr) return;
     reader_.refuse_unknown(*source, kSourceKeys);
-    const auto kubernetes = std::find_if(source->children.begin(), source->children.end(),
-                                         [](const Node& node) { return node.key == "kubernetes"; });
+    const auto kubernetes =
+        std::ranges::find_if(source->children, [](const Node& node) { return node.key == "kubernetes"; });
     if (kubernetes != source->children.end()) {
       reader_.fail(kubernetes->key_position,
                    source->find("manifests") != nullptr
@@ -215,7 +215,7 @@ std::string plain_or_quoted(const std::string& text) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '/' || c == '.' ||
            c == '-' || c == '_';
   };
-  return text.starts_with('/') && std::all_of(text.begin(), text.end(), plain) ? text : yaml::double_quote(text);
+  return text.starts_with('/') && std::ranges::all_of(text, plain) ? text : yaml::double_quote(text);
 }
 
 }  // namespace
@@ -291,16 +291,15 @@ Result<std::string> node_name(const Config& config, const char* environment) {
   std::array<char, 256> host{};
   if (::gethostname(host.data(), host.size() - 1) != 0) return fail(Error::system("read the host's name", errno));
   std::string name = host.data();
-  std::transform(name.begin(), name.end(), name.begin(),
-                 [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; });
+  std::ranges::transform(name, name.begin(),
+                         [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; });
   return name;
 }
 
 bool matches(const Config::Pods& pods, std::string_view interface) {
   const std::string name{interface};
   const auto fits = [&](const std::string& glob) { return ::fnmatch(glob.c_str(), name.c_str(), 0) == 0; };
-  return std::any_of(pods.interfaces.begin(), pods.interfaces.end(), fits) &&
-         std::none_of(pods.exclude.begin(), pods.exclude.end(), fits);
+  return std::ranges::any_of(pods.interfaces, fits) && std::ranges::none_of(pods.exclude, fits);
 }
 
 }  // namespace hairpin

@@ -306,7 +306,7 @@ Result<void> Dataplane::leave_other_hooks(const Link& link, const Hook& hook) co
   return {};
 }
 
-Result<void> Dataplane::give_share(std::uint32_t ifindex, std::uint32_t bridge) {
+Result<void> Dataplane::give_share(std::uint32_t ifindex, std::uint32_t bridge) const {
   auto found = maps_.interfaces.find(ifindex);
   if (!found) return fail(std::move(found).error());
   if (*found && (*found)->bridge == bridge) return {};

@@ -14,11 +14,11 @@ namespace hairpin {
 
 namespace {
 
-thread_local std::string collected;
+thread_local std::string* collecting = nullptr;
 libbpf_print_fn_t previous = nullptr;
 
 int collect(libbpf_print_level level, const char* format, va_list arguments) {
-  if (level == LIBBPF_DEBUG) return 0;
+  if (level == LIBBPF_DEBUG || collecting == nullptr) return 0;
   std::array<char, 1024> line{};
   std::va_list copy;
   va_copy(copy, arguments);
@@ -26,12 +26,12 @@ int collect(libbpf_print_level level, const char* format, va_list arguments) {
   va_end(copy);
   if (length < 0) return 0;
   if (static_cast<std::size_t>(length) < line.size()) {
-    collected += line.data();
+    *collecting += line.data();
   } else {
     std::string longer(static_cast<std::size_t>(length) + 1, '\0');
     std::vsnprintf(longer.data(), longer.size(), format, arguments);
     longer.pop_back();
-    collected += longer;
+    *collecting += longer;
   }
   return 0;
 }
@@ -47,13 +47,14 @@ std::string complaint(std::string_view log) {
 }  // namespace
 
 LibbpfLog::LibbpfLog() {
-  collected.clear();
+  collecting = &text_;
   previous = libbpf_set_print(collect);
 }
 
-LibbpfLog::~LibbpfLog() { libbpf_set_print(previous); }
-
-const std::string& LibbpfLog::text() const { return collected; }
+LibbpfLog::~LibbpfLog() {
+  libbpf_set_print(previous);
+  collecting = nullptr;
+}
 
 Error explain_load_failure(int error, const std::string& log) {
   Error explained = Error::system("load the BPF programs", error);

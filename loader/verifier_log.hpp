@@ -15,7 +15,10 @@ class LibbpfLog {
   LibbpfLog(const LibbpfLog&) = delete;
   LibbpfLog& operator=(const LibbpfLog&) = delete;
 
-  [[nodiscard]] const std::string& text() const;
+  [[nodiscard]] const std::string& text() const { return text_; }
+
+ private:
+  std::string text_;
 };
 
 /// Why loading failed and what to do about it, from libbpf's error number and what it printed.

@@ -198,7 +198,7 @@ Position position_in(std::string_view text, std::size_t offset) {
 
 // Some of yaml-cpp's messages end in the byte that they complain of.
 std::string printable(std::string text) {
-  std::replace_if(text.begin(), text.end(), [](char c) { return c < 0x20 || c > 0x7e; }, '?');
+  std::ranges::replace_if(text, [](char c) { return c < 0x20 || c > 0x7e; }, '?');
   return text;
 }
 
@@ -219,7 +219,7 @@ std::string describe(const Node& node) {
 // Levenshtein's, in one row.
 std::size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), std::size_t{0});
+  for (std::size_t i = 0; i < row.size(); ++i) row[i] = i;
   for (std::size_t i = 1; i <= a.size(); ++i) {
     std::size_t diagonal = std::exchange(row[0], i);
     for (std::size_t j = 1; j <= b.size(); ++j) {
@@ -233,8 +233,7 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
 }  // namespace
 
 const Node* Node::find(std::string_view name) const {
-  const auto found =
-      std::find_if(children.begin(), children.end(), [&](const Node& child) { return child.key == name; });
+  const auto found = std::ranges::find_if(children, [&](const Node& child) { return child.key == name; });
   return found != children.end() && found->kind != Kind::kNull ? &*found : nullptr;
 }
 
@@ -283,8 +282,8 @@ void Reader::refuse_duplicates(const Node& node) {
 
 void Reader::refuse_unknown(const Node& map, Words known) {
   for (const Node& child : map.children) {
-    if (std::find(known.begin(), known.end(), child.key) != known.end()) continue;
-    const std::string_view nearest = *std::min_element(known.begin(), known.end(), [&](auto a, auto b) {
+    if (std::ranges::find(known, child.key) != known.end()) continue;
+    const std::string_view nearest = *std::ranges::min_element(known, [&](auto a, auto b) {
       return edit_distance(child.key.substr(0, 64), a) < edit_distance(child.key.substr(0, 64), b);
     });
     fail(child.key_position, fmt::format("unknown key {}, the nearest known one is {}; allowed are {}",
@@ -354,7 +353,7 @@ std::optional<std::uint64_t> Reader::number(const Node* parent, std::string_view
 std::optional<std::size_t> Reader::choice(const Node* parent, std::string_view key, Words allowed) {
   const Node* const node = member(parent, key);
   if (node == nullptr) return std::nullopt;
-  const auto found = std::find(allowed.begin(), allowed.end(), node->text);
+  const auto found = std::ranges::find(allowed, node->text);
   if (node->kind == Node::Kind::kScalar && found != allowed.end()) {
     return static_cast<std::size_t>(std::distance(allowed.begin(), found));
   }

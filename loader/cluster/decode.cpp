@@ -149,8 +149,7 @@ class Decoder {
   }
 
   static const yaml::Position& element_position(const Node& list, std::string_view text) {
-    const auto found =
-        std::find_if(list.children.begin(), list.children.end(), [&](const Node& node) { return node.text == text; });
+    const auto found = std::ranges::find_if(list.children, [&](const Node& node) { return node.text == text; });
     return found == list.children.end() ? list.position : found->position;
   }
 

@@ -51,8 +51,9 @@ std::vector<Address> cluster_ips(const Service& service, Family family) {
     const auto address = Address::parse(text);
     if (address && address->family() == family) addresses.push_back(*address);
   }
-  std::sort(addresses.begin(), addresses.end());
-  addresses.erase(std::unique(addresses.begin(), addresses.end()), addresses.end());
+  std::ranges::sort(addresses);
+  const auto twice = std::ranges::unique(addresses);
+  addresses.erase(twice.begin(), twice.end());
   return addresses;
 }
 
@@ -106,7 +107,7 @@ class Resolver {
     for (const auto& [name, service] : snapshot.services) {
       if (is_ours(service)) add(service);
     }
-    std::sort(resolved.desired.begin(), resolved.desired.end(), comes_before);
+    std::ranges::sort(resolved.desired, comes_before);
   }
 
   Resolved resolved;

@@ -40,6 +40,7 @@ Result<std::vector<Attachment>> list_direction(std::uint32_t ifindex, Direction 
     return fail(Error::system("list " + hook_name(direction, ifindex), error));
   }
   std::vector<Attachment> attachments;
+  attachments.reserve(options.count);
   for (std::uint32_t i = 0; i < options.count; ++i) {
     attachments.push_back(
         {.kind = HookKind::kTcx, .direction = direction, .program_id = programs.at(i), .link_id = links.at(i)});

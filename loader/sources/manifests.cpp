@@ -43,7 +43,7 @@ Result<std::vector<fs::path>> list_folder(const fs::path& folder) {
     if (S_ISREG(status.st_mode)) files.push_back(path);
   }
   if (code) return fail(Error::system(folder, code.value()));
-  std::sort(files.begin(), files.end());
+  std::ranges::sort(files);
   return files;
 }
 

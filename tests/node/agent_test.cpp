@@ -7,6 +7,7 @@
 
 #include <fstream>
 #include <thread>
+#include <tuple>
 
 #include "hairpin/agent_lock.hpp"
 #include "tests/support/lab.hpp"
@@ -176,7 +177,7 @@ TEST_CASE("one agent a folder; SIGTERM leaves the dataplane, --detach-on-exit do
 TEST_CASE("who asks whether an agent is running does not keep one from starting") {
   const Node node{{.pods = {}}};
   std::jthread asking{[&](const std::stop_token& stop) {
-    while (!stop.stop_requested()) (void)AgentLock::held(node.bpffs());
+    while (!stop.stop_requested()) std::ignore = AgentLock::held(node.bpffs());
   }};
   for (int i = 0; i < 1000; ++i) REQUIRE(AgentLock::take(node.bpffs()));
 }

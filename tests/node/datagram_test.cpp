@@ -47,8 +47,8 @@ int answers(const Fd& socket, std::size_t bytes, int segment, int expected) {
 }  // namespace
 
 TEST_CASE("datagrams that the kernel segments (UDP_SEGMENT) arrive one by one") {
-  constexpr int kSegments = 10;
-  constexpr int kSize = 500;
+  constexpr int kDatagrams = 10;
+  constexpr std::size_t kBytes = 5000;
   for (const char* redirect : {"peer", "egress"}) {
     CAPTURE(redirect);
     Node node{{.redirect = redirect, .pods = {5, 6}}};
@@ -58,7 +58,7 @@ TEST_CASE("datagrams that the kernel segments (UDP_SEGMENT) arrive one by one") 
     node.start_agent();
     for (const char* address : {"10.96.0.10", "fd00:96::10", "10.96.0.11", "fd00:96::11"}) {
       CAPTURE(address);
-      CHECK(answers(connected(node.pod(5), address, 53), kSegments * kSize, kSize, kSegments) == kSegments);
+      CHECK(answers(connected(node.pod(5), address, 53), kBytes, kBytes / kDatagrams, kDatagrams) == kDatagrams);
     }
   }
 }

@@ -11,6 +11,7 @@
 #include <set>
 #include <string>
 #include <thread>
+#include <tuple>
 #include <vector>
 
 #include "hairpin/dataplane.hpp"
@@ -103,8 +104,8 @@ TEST_CASE("a table that changes while it is read gives everything that stays, on
   std::atomic<bool> done{false};
   std::jthread churn{[&] {
     for (std::uint32_t i = 0; !done; i = (i + 1) % 20000) {
-      (void)names.put(100000 + i, hp_name{});
-      (void)names.erase(100000 + (i + 10000) % 20000);
+      std::ignore = names.put(100000 + i, hp_name{});
+      std::ignore = names.erase(100000 + (i + 10000) % 20000);
     }
   }};
   for (int round = 0; round < 20; ++round) {
@@ -197,7 +198,7 @@ TEST_CASE("a dump of services is of one moment, whatever happens meanwhile") {
       auto& endpoints = desired[i % 8].endpoints;
       std::ranges::rotate(endpoints, endpoints.begin() + 1);
       endpoints[0].port = static_cast<std::uint16_t>(1 + i % 60000);
-      (void)reconciler.apply(desired);
+      std::ignore = reconciler.apply(desired);
       std::this_thread::sleep_for(5ms);
     }
   }};

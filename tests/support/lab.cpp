@@ -106,7 +106,7 @@ std::string Namespace::path() const { return fmt::format("/proc/{}/fd/{}", getpi
 // ---- Process
 // ---------------------------------------------------------------------------------------------------------
 
-Process::Process(const Namespace& space, std::vector<std::string> arguments, fs::path output) {
+Process::Process(const Namespace& space, std::vector<std::string> arguments, const fs::path& output) {
   pid_ = fork();
   if (pid_ < 0) throw_errno("fork");
   if (pid_ == 0) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <memory>
@@ -41,7 +42,7 @@ class Namespace {
 /// A program running in a namespace; killed by the destructor if it has not ended.
 class Process {
  public:
-  Process(const Namespace& space, std::vector<std::string> arguments, std::filesystem::path output);
+  Process(const Namespace& space, std::vector<std::string> arguments, const std::filesystem::path& output);
   ~Process();
   Process(const Process&) = delete;
   Process& operator=(const Process&) = delete;
@@ -59,7 +60,7 @@ class Process {
   int status_ = 0;
 };
 
-enum class Topology { kBridge, kRouted };
+enum class Topology : std::uint8_t { kBridge, kRouted };
 
 struct NodeOptions {
   Topology topology = Topology::kBridge;

@@ -207,7 +207,8 @@ Outcome Model::from_pod(const Bytes& frame, std::uint32_t ifindex, Time now) {
     const bool gone = direction == Direction::kRequest && backend_gone(flow);
     const bool replaced = may_open && (gone || flow.state == HP_FLOW_CLOSING);
     if (!expired(flow, now) && !replaced) {
-      if (gone && !(tcp && (packet->flags & kRst) != 0)) return refuse(frame, *packet, Reason::HP_REASON_BACKEND_GONE);
+      const bool reset = tcp && (packet->flags & kRst) != 0;
+      if (gone && !reset) return refuse(frame, *packet, Reason::HP_REASON_BACKEND_GONE);
       follow(flow, direction, *packet, now);
       return translate(frame, *packet, flow, direction);
     }

@@ -28,7 +28,7 @@ class Server {
   std::thread thread_;
 };
 
-enum class Transport { kTcp, kUdp };
+enum class Transport : std::uint8_t { kTcp, kUdp };
 
 struct AskOptions {
   std::uint16_t source_port = 0;  ///< 0: any

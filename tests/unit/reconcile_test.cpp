@@ -235,7 +235,8 @@ class Node {
         }
       }
       check_step();
-      return writes_left == SIZE_MAX || --writes_left > 0;
+      if (writes_left != SIZE_MAX) --writes_left;
+      return writes_left > 0;
     };
   }
 

@@ -67,7 +67,7 @@ class Dataplane {
   Dataplane(std::filesystem::path bpffs, Maps maps) : bpffs_{std::move(bpffs)}, maps_{std::move(maps)} {}
 
   Result<void> leave_other_hooks(const Link& link, const Hook& hook) const;
-  Result<void> give_share(std::uint32_t ifindex, std::uint32_t bridge);
+  Result<void> give_share(std::uint32_t ifindex, std::uint32_t bridge) const;
   Result<std::uint32_t> end_flows(std::uint32_t first, std::uint32_t count);
 
   std::filesystem::path bpffs_;
